@@ -40,7 +40,7 @@ $(STAMP): pyproject.toml hatch_build.py aiosd/__init__.py $(PROTO_TREE)
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "make setup: $(PYTHON) cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@echo "make setup: installing aiosd and its tools into $(VENV) ..." >&2
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	@$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
 	@touch $@
@@ -64,7 +64,7 @@ lint: setup ## ruff, mypy, the floors, and the contract in proto/
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/ruff format --check $(SOURCES)
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/buf lint
 	@$(BIN)/buf format --diff --exit-code
 	@tag=$$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null || true); \
