@@ -1,0 +1,1 @@
+"""The operating system: clock, ids, files and locks, readiness, log lines."""
