@@ -1,0 +1,449 @@
+"""Commands: what may be done to a task. Each takes a Draft, checks, then changes it.
+
+A command that the rules forbid raises a Refusal and leaves the draft as it was. The daemon, not
+the domain, decides when there is a slot; commands that need one are told (X08).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from aiosd.domain import failure as failures
+from aiosd.domain.draft import Draft
+from aiosd.domain.errors import (
+    ArgumentInvalid,
+    InterruptionMismatch,
+    NotPausable,
+    NotResolvable,
+    TaskStateInvalid,
+)
+from aiosd.domain.event import (
+    AttemptChanged,
+    AuthRequired,
+    InputRequired,
+    Resolved,
+    ResultStored,
+    StatusChanged,
+    TaskFailed,
+)
+from aiosd.domain.failure import Failure, Outcome, RetryAdvice
+from aiosd.domain.interruption import Interruption, NeedKind, PastAnswer
+from aiosd.domain.state import TaskState
+from aiosd.domain.task import Acceptance, Attempt, Phase, StateChange, Task
+
+if TYPE_CHECKING:
+    from aiosd.domain.task import TaskRequest
+
+
+def submit(
+    *, task_id: str, context_id: str, principal: str, request: TaskRequest, now: int
+) -> Draft:
+    """A new task, SUBMITTED and queued; its first event is number 1 (design.md 15)."""
+    task = Task(
+        id=task_id,
+        context_id=context_id,
+        principal=principal,
+        request=request,
+        state=TaskState.SUBMITTED,
+        state_time=now,
+        create_time=now,
+        update_time=now,
+        phase=Phase.QUEUED,
+    )
+    draft = Draft(task, now)
+    event = draft.emit(StatusChanged(TaskState.SUBMITTED, None))
+    draft.history.append(StateChange(TaskState.SUBMITTED, now, sequence=event.sequence))
+    if request.message is not None:
+        draft.changed_messages[request.message.message_id] = request.message
+    return draft
+
+
+# --- attempts -----------------------------------------------------------------------------------
+
+
+def start(draft: Draft, holder: str) -> int:
+    """A session accepted the offer: the go-ahead may be written once this is stored.
+
+    Returns the attempt number. SUBMITTED becomes WORKING; a later attempt stays WORKING (X06).
+    """
+    task = draft.task
+    if task.phase is not Phase.QUEUED or task.terminal:
+        raise TaskStateInvalid(task.state, "start")
+    number = task.attempt.number + 1
+    attempt = Attempt(number=number, holder=holder, checkpoint=task.attempt.checkpoint)
+    if task.state is TaskState.SUBMITTED:
+        draft.enter(TaskState.WORKING, "start", phase=Phase.RUNNING, attempt=attempt)
+    else:
+        draft.update(phase=Phase.RUNNING, attempt=attempt)
+    draft.emit(AttemptChanged(number, "started"))
+    return number
+
+
+def requeue(draft: Draft, reason: str) -> None:
+    """The go-ahead was certainly never written: the attempt did not happen (I14)."""
+    attempt = draft.task.attempt
+    draft.update(
+        phase=Phase.QUEUED,
+        attempt=replace(attempt, number=attempt.number - 1, holder="", reports=0),
+    )
+    draft.emit(AttemptChanged(attempt.number, "requeued", reason))
+
+
+def adopt(draft: Draft, holder: str) -> None:
+    """The same provider process goes on under the same session (I19)."""
+    draft.update(attempt=replace(draft.task.attempt, holder=holder))
+
+
+def lose(draft: Draft) -> None:
+    """The holder is gone. Uncertain unless a repetition is declared safe (I16, I17)."""
+    task = draft.task
+    attempt = task.attempt
+    options = task.options
+    if task.terminal or not task.held:
+        return
+    draft.emit(AttemptChanged(attempt.number, "lost", "agent_lost"))
+    freed = replace(attempt, holder="", reports=0)
+    if options.retry_safe and options.retry.attempts_left(attempt.number):
+        if task.state is TaskState.WORKING:
+            _again(draft, freed)
+        else:
+            draft.update(attempt=freed)  # paused or waiting: the next attempt begins on resume
+        return
+    lost = failures.agent_lost(
+        task.request.capability_id, attempt.number, uncertain=not options.retry_safe
+    )
+    if options.retry_safe:
+        _end_failed(draft, lost, Outcome.CERTAIN, RetryAdvice.RESUBMIT)
+    else:
+        _end_failed(draft, lost, Outcome.UNCERTAIN, RetryAdvice.MANUAL_REVIEW)
+
+
+def _again(draft: Draft, attempt: Attempt) -> None:
+    """Another execution, after the retry delay if there is one; the state stays WORKING."""
+    delay = draft.task.options.retry.delay_ms
+    draft.update(
+        attempt=attempt,
+        phase=Phase.BACKING_OFF if delay else Phase.QUEUED,
+        retry_time=draft.now + delay if delay else 0,
+    )
+
+
+def back_off_over(draft: Draft) -> None:
+    """The retry delay has passed."""
+    if draft.task.phase is Phase.BACKING_OFF:
+        draft.update(phase=Phase.QUEUED, retry_time=0)
+
+
+# --- ends ---------------------------------------------------------------------------------------
+
+
+def complete(draft: Draft, result: str, *, direct_message: bool = False, why: str = "") -> None:
+    """Success was reported; fails instead if an artifact is not sealed (Z35)."""
+    task = draft.task
+    if task.open_artifacts:
+        _check_edge(task, TaskState.FAILED, "complete")
+        incomplete = failures.artifact_incomplete(task.open_artifacts)
+        _end_failed(draft, incomplete, Outcome.CERTAIN, RetryAdvice.NONE)
+        return
+    draft.enter(
+        TaskState.COMPLETED,
+        "complete",
+        reason=why,
+        result=result,
+        result_reason=why,
+        direct_message=direct_message,
+        outcome=Outcome.CERTAIN,
+        attempt=replace(task.attempt, holder=""),
+        interruption=None,
+    )
+    draft.emit(ResultStored(result, tuple(draft.artifacts.values())))
+
+
+def fail(draft: Draft, failure: Failure) -> None:
+    """Failure was reported: another attempt if it may help and one is left (R099, R100)."""
+    task = draft.task
+    _check_edge(task, TaskState.FAILED, "fail")
+    retry = failure.retryable and task.options.retry.attempts_left(task.attempt.number)
+    if retry:
+        draft.emit(AttemptChanged(task.attempt.number, "failed", failure.message))
+        _again(draft, replace(task.attempt, holder="", reports=0))
+        return
+    advice = RetryAdvice.RESUBMIT if failure.retryable else RetryAdvice.NONE
+    _end_failed(draft, failure, Outcome.CERTAIN, advice)
+
+
+def fail_uncertain(draft: Draft, failure: Failure) -> None:
+    """The provider itself says that it does not know what happened (Y15, agent_lost)."""
+    _check_edge(draft.task, TaskState.FAILED, "fail")
+    _end_failed(draft, failure, Outcome.UNCERTAIN, RetryAdvice.MANUAL_REVIEW)
+
+
+def reject(draft: Draft, why: str) -> None:
+    """Declined: before the start nothing happened; afterwards the provider vouches (X43)."""
+    task = draft.task
+    started = task.state is not TaskState.SUBMITTED
+    draft.enter(
+        TaskState.REJECTED,
+        "reject",
+        reason="rejected",
+        failure=failures.rejected(why),
+        outcome=Outcome.CERTAIN if started else Outcome.NOT_STARTED,
+        advice=RetryAdvice.NONE,
+        attempt=replace(task.attempt, holder=""),
+    )
+    _emit_failure(draft)
+
+
+def refuse_dispatch(draft: Draft, failure: Failure) -> None:
+    """It can never be dispatched: capability gone, permission denied (X03)."""
+    _end_failed(draft, failure, Outcome.NOT_STARTED, RetryAdvice.NONE)
+
+
+def cancel(draft: Draft, reason: str) -> None:
+    """Ends the task durably; the executor is stopped afterwards (X10)."""
+    task = draft.task
+    draft.enter(
+        TaskState.CANCELED,
+        "cancel",
+        reason=reason,
+        outcome=_outcome_now(task),
+        attempt=replace(task.attempt, holder=""),
+        interruption=None,
+    )
+
+
+def time_out(draft: Draft) -> None:
+    """Working time is used up (R095); uncertain if work was under way (Y06)."""
+    task = draft.task
+    elapsed = task.working_time(draft.now)
+    late = failures.timed_out(task.request.capability_id, task.options.timeout_ms, elapsed)
+    _end_timed(draft, late)
+
+
+def pass_deadline(draft: Draft) -> None:
+    """The wall-clock deadline passed, whatever the task was doing."""
+    task = draft.task
+    late = failures.deadline_passed(
+        task.request.capability_id, task.options.deadline_ms, draft.now - task.create_time
+    )
+    _end_timed(draft, late)
+
+
+def expire_wait(draft: Draft) -> None:
+    """Nobody answered: two legal edges in one commit (X04, R050)."""
+    task = draft.task
+    wait = task.interruption
+    if wait is None:
+        return
+    late = failures.wait_expired(
+        wait.kind.waiting_for,
+        task.request.capability_id,
+        wait.timeout_ms,
+        draft.now - wait.create_time,
+    )
+    nothing_ran = task.attempt.number == 0
+    _end_failed(
+        draft,
+        late,
+        Outcome.NOT_STARTED if nothing_ran else Outcome.CERTAIN,
+        RetryAdvice.RESUBMIT if nothing_ran else RetryAdvice.NONE,
+        through="wait_expired",
+    )
+
+
+def _end_timed(draft: Draft, late: Failure) -> None:
+    outcome = _outcome_now(draft.task)
+    if outcome is Outcome.UNCERTAIN and draft.task.options.retry_safe:
+        outcome = Outcome.CERTAIN
+    advice = RetryAdvice.MANUAL_REVIEW if outcome is Outcome.UNCERTAIN else RetryAdvice.RESUBMIT
+    _end_failed(draft, late, outcome, advice, through="timeout")
+
+
+def _outcome_now(task: Task) -> Outcome:
+    """What is known if the task ends here without a report."""
+    if task.held:
+        return Outcome.UNCERTAIN
+    return Outcome.CERTAIN if task.attempt.number else Outcome.NOT_STARTED
+
+
+def _end_failed(
+    draft: Draft,
+    failure: Failure,
+    outcome: Outcome,
+    advice: RetryAdvice,
+    *,
+    through: str = "",
+) -> None:
+    """FAILED with its companion; from an interrupted or paused state through WORKING (X04)."""
+    if draft.task.state not in (TaskState.SUBMITTED, TaskState.WORKING):
+        draft.enter(TaskState.WORKING, "fail", reason=through or failure.reason, interruption=None)
+    draft.enter(
+        TaskState.FAILED,
+        "fail",
+        reason=failure.reason,
+        failure=failure,
+        outcome=outcome,
+        advice=advice,
+        attempt=replace(draft.task.attempt, holder=""),
+        interruption=None,
+    )
+    _emit_failure(draft)
+
+
+def _emit_failure(draft: Draft) -> None:
+    task = draft.task
+    if task.failure is not None and task.outcome is not None and task.advice is not None:
+        draft.emit(TaskFailed(task.failure, task.outcome, task.advice))
+
+
+def _check_edge(task: Task, target: TaskState, attempted: str) -> None:
+    if task.state is not TaskState.WORKING:
+        raise TaskStateInvalid(task.state, attempted, f"a report of {target.word} needs working")
+
+
+# --- waits --------------------------------------------------------------------------------------
+
+
+def interrupt(draft: Draft, wait: Interruption) -> None:
+    """The task needs somebody: INPUT_REQUIRED or AUTH_REQUIRED with its companion (R054, R067)."""
+    business = wait.kind is NeedKind.BUSINESS_INPUT
+    target = TaskState.INPUT_REQUIRED if business else TaskState.AUTH_REQUIRED
+    metadata: dict[str, object] = {"prompt": wait.prompt}
+    if business:
+        metadata["options_count"] = len(wait.options)
+    elif wait.auth_request is not None:
+        metadata["type"] = wait.auth_request.type.name.lower()
+    draft.enter(
+        target,
+        "wait",
+        reason=wait.prompt,
+        metadata=json.dumps(metadata, ensure_ascii=False),
+        phase=Phase.RUNNING if draft.task.held else Phase.NONE,
+        interruption=wait,
+    )
+    draft.emit(InputRequired(wait) if business else AuthRequired(wait))
+
+
+def open_wait(task: Task, state: TaskState, attempted: str, interruption_id: str) -> Interruption:
+    """The interruption that an answer is for; raises TaskStateInvalid, InterruptionMismatch."""
+    wait = task.interruption
+    if task.state is not state or wait is None:
+        raise TaskStateInvalid(task.state, attempted)
+    if task.resume_pending:
+        raise TaskStateInvalid(task.state, attempted, "it was answered and waits for a slot")
+    if interruption_id and interruption_id != wait.interruption_id:
+        raise InterruptionMismatch(
+            "the answer is for another interruption", {"field": "interruption_id"}
+        )
+    return wait
+
+
+def answer(draft: Draft, answer_json: str, interruption_id: str, *, slot: bool) -> Interruption:
+    """Input was given and fits (the caller has checked options and schema)."""
+    wait = open_wait(draft.task, TaskState.INPUT_REQUIRED, "input", interruption_id)
+    kept = PastAnswer(wait.action, wait.prompt, answer_json)
+    others = tuple(one for one in draft.task.answers if one.action != wait.action)
+    draft.update(answers=(*others, kept))
+    _go_on(draft, "input", "input received", slot)
+    return wait
+
+
+def authorize(draft: Draft, interruption_id: str, reason: str, *, slot: bool) -> Interruption:
+    """The credential or approval was accepted; its content is not part of the task (R113)."""
+    wait = open_wait(draft.task, TaskState.AUTH_REQUIRED, "authenticate", interruption_id)
+    _go_on(draft, "authenticate", reason, slot)
+    return wait
+
+
+def note_confirmation(draft: Draft, confirmations: int) -> None:
+    """The first of two confirmations of an approval was given."""
+    wait = draft.task.interruption
+    if wait is not None and wait.auth_request is not None:
+        request = replace(wait.auth_request, confirmations=confirmations)
+        draft.update(interruption=replace(wait, auth_request=request))
+
+
+def pause(draft: Draft, reason: str) -> None:
+    """The attempt stands at a checkpoint, or there is none that could run (R027)."""
+    check_pausable(draft.task)
+    draft.enter(TaskState.PAUSED, "pause", reason=reason or "paused by user")
+
+
+def check_pausable(task: Task) -> None:
+    """Raises TaskStateInvalid or NotPausable (X09)."""
+    if task.state is not TaskState.WORKING:
+        raise TaskStateInvalid(task.state, "pause")
+    if not task.request.pausable:
+        raise NotPausable(
+            f"capability {task.request.capability_id} cannot be paused",
+            {
+                "state": task.state.word,
+                "attempted": "pause",
+                "allowed": TaskStateInvalid(task.state, "pause").metadata["allowed"],
+                "capability_id": task.request.capability_id,
+            },
+        )
+
+
+def resume(draft: Draft, reason: str, *, slot: bool) -> None:
+    """A paused task goes on, or waits for a slot (R028)."""
+    task = draft.task
+    if task.state is not TaskState.PAUSED:
+        raise TaskStateInvalid(task.state, "resume")
+    if not task.resume_pending:
+        _go_on(draft, "resume", reason or "resumed by user", slot)
+
+
+def take_slot(draft: Draft) -> None:
+    """A slot is free for a task that was accepted to go on (X08)."""
+    if draft.task.resume_pending:
+        _go_on(draft, "resume", draft.task.state_reason, slot=True)
+
+
+def withdraw_resume(draft: Draft) -> None:
+    """The credential of an accepted answer was lost with the process: ask again."""
+    if draft.task.resume_pending:
+        draft.update(phase=Phase.NONE)
+
+
+def _go_on(draft: Draft, attempted: str, reason: str, slot: bool) -> None:
+    if not slot:
+        draft.update(phase=Phase.RESUME_PENDING, state_reason=reason)
+        return
+    held = draft.task.held
+    draft.enter(
+        TaskState.WORKING,
+        attempted,
+        reason=reason,
+        phase=Phase.RUNNING if held else Phase.QUEUED,
+        interruption=None,
+    )
+
+
+# --- after the end ------------------------------------------------------------------------------
+
+
+def resolve(draft: Draft, outcome: str, evidence: str, by: str, retried_as: str = "") -> None:
+    """A person closes an uncertain failure; the state stays, the certainty becomes certain."""
+    task = draft.task
+    if outcome not in ("completed", "failed", "retry"):
+        raise ArgumentInvalid("outcome", "must be completed, failed or retry")
+    if not 1 <= len(evidence) <= 4096:
+        raise ArgumentInvalid("evidence", "must have 1..4096 characters")
+    if task.outcome is not Outcome.UNCERTAIN or task.state is not TaskState.FAILED:
+        raise NotResolvable(
+            "only a failed task with an uncertain outcome can be resolved",
+            {"state": task.state.word},
+        )
+    closed = Resolved(outcome, evidence, by, draft.now, retried_as)
+    draft.update(resolution=closed, outcome=Outcome.CERTAIN, advice=RetryAdvice.NONE)
+    draft.emit(closed)
+
+
+def judge(draft: Draft, accepted: bool, reason: str, by: str) -> None:
+    """The caller's judgement of a completed result; never reopens the task (R199)."""
+    if draft.task.state is not TaskState.COMPLETED:
+        raise TaskStateInvalid(draft.task.state, "accept")
+    draft.update(acceptance=Acceptance(accepted, reason, by, draft.now))
