@@ -91,7 +91,7 @@ e2e: setup ## the tests that start real processes
 	@$(PYTEST) -m e2e $(ARGS)
 
 .PHONY: sim
-sim: setup ## random schedules in virtual time (SEEDS=n for more of them)
+sim: setup ## random schedules in virtual time
 	@$(PYTEST) -m sim $(ARGS)
 
 .PHONY: crash

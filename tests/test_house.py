@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aiosd import entry
+from tools import requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -244,3 +245,23 @@ def test_a_missing_extra_is_named_with_what_to_install(
         "aios-gateway: needs the extra 'gateway', of which starlette is not installed. "
         "Install it with: pip install 'aiosd[gateway]'\n"
     )
+
+
+def test_a_requirement_counts_when_a_marker_or_a_test_name_gives_it(tmp_path: Path) -> None:
+    module = tmp_path / "test_example.py"
+    module.write_text(
+        '@pytest.mark.req("R001", "S-02")\n'
+        "async def test_a_r003_b(): ...\n"
+        "def test_r0045_and_err007(): ...\n"
+        "def not_a_test_r006(): ...\n"
+        'pytestmark = [pytest.mark.req("R005")]\n'
+    )
+    assert set(requirements.names_in(module)) == {"R001", "R003", "R005"}
+
+
+def test_the_base_distribution_needs_grpc_and_protobuf_only() -> None:
+    needed = [name for name in importlib.metadata.requires("aiosd") or [] if "extra ==" not in name]
+    assert sorted(re.split(r"[^\w.-]", name, maxsplit=1)[0] for name in needed) == [
+        "grpcio",
+        "protobuf",
+    ]
