@@ -2,7 +2,7 @@
 
 `parse` never raises: what cannot be called becomes an `Invalid` item with its error, so that one
 bad element of a batch does not cost the others their answers. Two readings where the JSON-RPC
-document leaves room: an `id` is a string or an integral number and never null (TR:42-51), and an
+document leaves room: an `id` is a string or an integral number and never null, and an
 `Invalid Request` is answered under its id whenever the id itself was readable.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from gateway import strict_json
 from gateway.aios.errors import (
@@ -25,9 +26,6 @@ from gateway.aios.errors import (
     error_object,
 )
 from gateway.strict_json import StrictJsonError
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 _log = logging.getLogger(__name__)
 
@@ -92,8 +90,7 @@ class ErrorStamp:
     trace_id: str
 
 
-if TYPE_CHECKING:
-    Dispatch: TypeAlias = Callable[[Request | Notification], Awaitable[object]]
+Dispatch: TypeAlias = Callable[[Request | Notification], Awaitable[object]]
 
 
 def parse(
