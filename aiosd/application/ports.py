@@ -1,4 +1,4 @@
-"""What the use cases need of the world. Each port has one contract suite that every adapter passes."""
+"""What the use cases need of the world. Each port has a contract suite that its adapters pass."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from aiosd.domain.artifact import Artifact
 from aiosd.domain.state import TaskState
 from aiosd.domain.task import Task
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aiosd.application.writes import IdempotencyKey, Subscription, Write
-    from aiosd.domain.artifact import Artifact, StoredChunk
+    from aiosd.domain.artifact import StoredChunk
     from aiosd.domain.capability import Capability
     from aiosd.domain.content import Message
     from aiosd.domain.event import Event

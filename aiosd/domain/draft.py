@@ -36,6 +36,8 @@ class Draft:
     #: The state the task was in when the draft began; None for a new one.
     began_in: TaskState | None = None
     revised: bool = False
+    #: The provider session whose word this is; empty for anybody else's.
+    reporter: str = ""
 
     def update(self, **members: Any) -> None:
         """Replace members of the task; the first change of a draft makes a new revision."""

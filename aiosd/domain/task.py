@@ -124,6 +124,9 @@ class Task:
     attempt: Attempt = field(default_factory=Attempt)
     progress: Progress | None = None
     interruption: Interruption | None = None
+    #: Answered by a credential that its provider has not yet been seen to use: if the process
+    #: dies first, the credential is gone and must be asked for again.
+    granted: Interruption | None = None
     answers: tuple[PastAnswer, ...] = ()
     result: str | None = None
     result_reason: str = ""

@@ -1,0 +1,169 @@
+"""Cancel, pause, resume, answers: what callers do to tasks that exist."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from aiosd.application import json_text
+from aiosd.application.access import own
+from aiosd.application.errors import PauseUnanswered
+from aiosd.domain import lifecycle, waits
+from aiosd.domain.errors import InputRejected, TaskStateInvalid
+from aiosd.domain.interruption import check_options, refuse_credentials
+from aiosd.domain.state import INTERRUPTED, TaskState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aiosd.application.access import Caller
+    from aiosd.application.credentials import Credentials
+    from aiosd.application.execution import Execution
+    from aiosd.application.ledger import Ledger
+    from aiosd.application.limits import Limits
+    from aiosd.application.ports import Schemas
+    from aiosd.application.slots import Slots
+    from aiosd.application.wakeups import Wakeups
+    from aiosd.domain.draft import Draft
+    from aiosd.domain.interruption import AuthResponse
+    from aiosd.domain.task import Task
+
+
+class Control:
+    """Each method is one use case; all raise TaskNotFound for a task that is not the caller's."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        execution: Execution,
+        slots: Slots,
+        credentials: Credentials,
+        schemas: Schemas,
+        wakeups: Wakeups,
+        limits: Limits,
+    ) -> None:
+        self._ledger = ledger
+        self._execution = execution
+        self._slots = slots
+        self._credentials = credentials
+        self._schemas = schemas
+        self._wakeups = wakeups
+        self._limits = limits
+
+    async def get(self, caller: Caller, task_id: str) -> Task:
+        """The task as it is."""
+        caller.require("task:read")
+        return own(caller, await self._ledger.load(task_id))
+
+    async def wait(
+        self, caller: Caller, task_id: str, wait_ms: int, above_revision: int = 0
+    ) -> Task:
+        """The task once it is terminal or interrupted or above a revision; else after the wait."""
+        task = await self.get(caller, task_id)
+
+        def settled(task: Task) -> bool:
+            moved = bool(above_revision) and task.revision > above_revision
+            waits = task.state in INTERRUPTED and not task.resume_pending
+            return task.terminal or waits or moved
+
+        if wait_ms <= 0 or settled(task):
+            return task
+        return await self._until(task, settled, min(wait_ms, self._limits.sync_wait_ms))
+
+    async def cancel(self, caller: Caller, task_id: str, reason: str) -> Task:
+        """End it durably; the executor is then asked and after the grace forced to stop."""
+        caller.require("task:control")
+        task = own(caller, await self._ledger.load(task_id))
+        done = await self._ledger.change(task.id, lambda draft: lifecycle.cancel(draft, reason))
+        return done.task
+
+    async def pause(self, caller: Caller, task_id: str, reason: str) -> Task:
+        """Stop a WORKING task at its next checkpoint.
+
+        Raises TaskStateInvalid, NotPausable, PauseUnanswered.
+        """
+        caller.require("task:control")
+        task = own(caller, await self._ledger.load(task_id))
+        waits.check_pausable(task)
+        if not await self._execution.ask_to_pause(task_id, reason):
+            done = await self._ledger.change(task_id, lambda draft: waits.pause(draft, reason))
+            return done.task
+        task = await self._until(
+            task, lambda now: now.state is not TaskState.WORKING, self._limits.pause_timeout_ms
+        )
+        if task.state is TaskState.PAUSED:
+            return task
+        await self._execution.unpause(task_id)
+        if task.state is TaskState.WORKING:
+            raise PauseUnanswered(
+                "the provider did not come to a stop in time",
+                {"state": task.state.word, "attempted": "pause", "allowed": ""},
+            )
+        raise TaskStateInvalid(task.state, "pause")
+
+    async def resume(self, caller: Caller, task_id: str, reason: str) -> Task:
+        """Let a PAUSED task go on, at once or when a slot is free (X08)."""
+        caller.require("task:control")
+        task = own(caller, await self._ledger.load(task_id))
+        return await self._with_slot(
+            task, lambda draft, slot: waits.resume(draft, reason, slot=slot)
+        )
+
+    async def submit_input(
+        self, caller: Caller, task_id: str, input_text: str, interruption_id: str
+    ) -> Task:
+        """Answer the open question. Raises InputRejected, CredentialRefused, TaskStateInvalid."""
+        caller.require("task:input")
+        task = own(caller, await self._ledger.load(task_id))
+        given = json_text.parse_object(input_text, "input")
+        wait = waits.open_wait(task, TaskState.INPUT_REQUIRED, "input", interruption_id)
+        refuse_credentials(given, "input")
+        if wait.schema and (problem := self._schemas.problem(wait.schema, given)):
+            raise InputRejected(f"input: {problem}", {"field": "input", "problem": problem})
+        check_options(wait, given)
+        return await self._with_slot(
+            task,
+            lambda draft, slot: waits.answer(draft, input_text, wait.interruption_id, slot=slot),
+        )
+
+    async def authenticate(
+        self, caller: Caller, task_id: str, response: AuthResponse, interruption_id: str
+    ) -> Task:
+        """Give the credential that is asked for. Raises AuthRejected, TaskStateInvalid."""
+        caller.require("task:input")
+        task = own(caller, await self._ledger.load(task_id))
+        wait = waits.open_wait(task, TaskState.AUTH_REQUIRED, "authenticate", interruption_id)
+        checked = self._credentials.check(wait, response)
+        self._credentials.keep(task_id, checked)
+        try:
+            return await self._with_slot(
+                task,
+                lambda draft, slot: waits.authorize(
+                    draft, wait.interruption_id, "authorization received", slot=slot
+                ),
+            )
+        except BaseException:
+            self._credentials.drop(task_id)
+            raise
+
+    async def _with_slot(self, task: Task, command: Callable[[Draft, bool], object]) -> Task:
+        """Apply a command that enters WORKING if there is a slot, and waits for one if not."""
+        slot = self._slots.reserve(task)
+        try:
+            done = await self._ledger.change(task.id, lambda draft: command(draft, slot))
+        finally:
+            self._slots.release(task.id)
+        return done.task
+
+    async def _until(self, task: Task, settled: Callable[[Task], bool], wait_ms: int) -> Task:
+        try:
+            async with asyncio.timeout(wait_ms / 1000):
+                with self._wakeups.listen(task.id) as signal:
+                    while True:
+                        signal.clear()
+                        task = await self._ledger.load(task.id) or task
+                        if settled(task):
+                            return task
+                        await signal.wait()
+        except TimeoutError:
+            return await self._ledger.load(task.id) or task

@@ -1,0 +1,135 @@
+"""The application as one piece: every use case built from the ports, observers in order.
+
+The daemon puts real adapters behind it, the simulation virtual ones; nothing else differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from aiosd.application.capabilities import Capabilities
+from aiosd.application.control import Control
+from aiosd.application.creation import Creation
+from aiosd.application.credentials import Credentials
+from aiosd.application.deadlines import Deadlines
+from aiosd.application.execution import Execution
+from aiosd.application.ledger import Ledger
+from aiosd.application.messages import Drain
+from aiosd.application.ports import Queue, Registry, Store
+from aiosd.application.reading import Reading
+from aiosd.application.recovery import recover
+from aiosd.application.reporting import Reporting
+from aiosd.application.retention import Retention
+from aiosd.application.scheduler import Scheduler
+from aiosd.application.sessions import Sessions
+from aiosd.application.slots import Slots
+from aiosd.application.subscriptions import Subscriptions
+from aiosd.application.wakeups import Wakeups
+from aiosd.application.watch import Watch
+
+if TYPE_CHECKING:
+    from aiosd.application.limits import Limits
+    from aiosd.application.ports import Clock, Ids, Schemas
+
+
+class Stores(Store, Queue, Registry, Protocol):
+    """One adapter that is all three ports."""
+
+
+class Core:
+    """Built once per process; `start` recovers, `run` keeps the loops alive."""
+
+    def __init__(
+        self,
+        *,
+        store: Stores,
+        clock: Clock,
+        ids: Ids,
+        schemas: Schemas,
+        key: bytes,
+        limits: Limits,
+    ) -> None:
+        self.limits = limits
+        self.clock = clock
+        self.store = store
+        self.wakeups = Wakeups()
+        self.ledger = Ledger(store, clock, self.wakeups, limits.event_retention)
+        self.sessions = Sessions(clock, limits.lease_ms)
+        self.slots = Slots(limits)
+        self.credentials = Credentials(key)
+        self.capabilities = Capabilities(store, store, self.sessions, schemas, clock)
+        self.creation = Creation(self.ledger, store, self.capabilities, ids, clock, limits)
+        self.scheduler = Scheduler(store, self.ledger, self.sessions, self.slots, limits)
+        self.reporting = Reporting(self.ledger, self.credentials, schemas, ids, limits)
+        self.execution = Execution(
+            self.ledger,
+            self.sessions,
+            self.scheduler,
+            self.reporting,
+            self.credentials,
+            clock,
+            limits,
+        )
+        self.reporting.stopped = self.execution.stopped
+        self.control = Control(
+            self.ledger,
+            self.execution,
+            self.slots,
+            self.credentials,
+            schemas,
+            self.wakeups,
+            limits,
+        )
+        self.watch = Watch(store, self.ledger, self.wakeups)
+        self.reading = Reading(store, self.ledger)
+        self.subscriptions = Subscriptions(
+            store, store, self.ledger, self.watch, self.wakeups, ids, clock
+        )
+        self._deadlines = Deadlines(store, self.ledger, clock)
+        self._retention = Retention(store, clock, limits)
+        # Slots before the scheduler, so that it sees what became free; the holder is told of a
+        # credential before it is forgotten.
+        for observer in (
+            self.creation.committed,
+            self.slots.committed,
+            self.execution.committed,
+            self.credentials.committed,
+            self.scheduler.committed,
+            self._deadlines.committed,
+            self.watch.committed,
+        ):
+            self.ledger.observe(observer)
+
+    async def start(self) -> int:
+        """Recover; returns how many attempts wait for their provider to attach again."""
+        return await recover(
+            queue=self.store,
+            ledger=self.ledger,
+            capabilities=self.capabilities,
+            creation=self.creation,
+            sessions=self.sessions,
+            scheduler=self.scheduler,
+            slots=self.slots,
+            clock=self.clock,
+            limits=self.limits,
+        )
+
+    async def run(self) -> None:
+        """Every loop, until canceled; if one of them fails, all end (and the daemon with them)."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.scheduler.run())
+            group.create_task(self.sessions.run(self.execution.lose))
+            group.create_task(self._deadlines.run())
+            group.create_task(self._retention.run())
+            group.create_task(self.ledger.run())
+
+    async def stop(self) -> None:
+        """No new work; subscribers are told to resume later, providers to finish (I45)."""
+        self.creation.stop()
+        self.scheduler.stop()
+        for session in self.sessions.all():
+            session.draining = True
+            session.send(Drain())
+        self.watch.stop()
+        await self.ledger.settle()

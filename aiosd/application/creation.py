@@ -1,0 +1,216 @@
+"""Making tasks: checked at the door, idempotent by key, durable before the answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from aiosd.application import json_text
+from aiosd.application.errors import QueueFull, RequestIdConflict, ShuttingDown
+from aiosd.application.ports import CommitConflict
+from aiosd.application.writes import IdempotencyKey, Write
+from aiosd.domain import lifecycle
+from aiosd.domain.capability import fill_options
+from aiosd.domain.content import Message
+from aiosd.domain.errors import ArgumentInvalid
+from aiosd.domain.interruption import refuse_credentials
+from aiosd.domain.state import TaskState
+from aiosd.domain.task import Options, Task, TaskRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aiosd.application.access import Caller
+    from aiosd.application.capabilities import Capabilities
+    from aiosd.application.ledger import Ledger
+    from aiosd.application.limits import Limits
+    from aiosd.application.ports import Clock, Ids, Registry
+    from aiosd.domain.capability import Capability
+    from aiosd.domain.draft import Draft
+
+METHOD = "CreateTask"
+MAX_ARGUMENTS = 1_048_576
+MAX_METADATA = 65_536
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """What a caller asks for; `retry_named` tells whether a retry policy was given at all."""
+
+    capability_id: str
+    arguments: str = "{}"
+    message: Message | None = None
+    context_id: str = ""
+    options: Options = field(default_factory=Options)
+    retry_named: bool = False
+    metadata: str = "{}"
+    request_id: str = ""
+    reference_task_ids: tuple[str, ...] = ()
+    session_id: str = ""
+    trace_parent: str = ""
+    retried_from: str = ""
+
+    def fingerprint(self) -> str:
+        """Hash of what was asked for, the key and the trace left out."""
+        asked = asdict(self)
+        for name in ("request_id", "trace_parent", "session_id"):
+            del asked[name]
+        text = json.dumps(asked, sort_keys=True, default=repr)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Creation:
+    """The use case CreateTask. The depth of the queue is counted here."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        registry: Registry,
+        capabilities: Capabilities,
+        ids: Ids,
+        clock: Clock,
+        limits: Limits,
+    ) -> None:
+        self._ledger = ledger
+        self._registry = registry
+        self._capabilities = capabilities
+        self._ids = ids
+        self._clock = clock
+        self._limits = limits
+        self._queued = 0
+        self._stopping = False
+
+    @property
+    def queued(self) -> int:
+        """Tasks in SUBMITTED, those being committed included."""
+        return self._queued
+
+    def begin(self, queued: int) -> None:
+        """Start from what the store counted."""
+        self._queued = queued
+
+    def stop(self) -> None:
+        """Refuse new tasks with ShuttingDown."""
+        self._stopping = True
+
+    def committed(self, before: Task | None, draft: Draft) -> None:
+        """Follow the queue (Ledger observer); creations were counted at their reservation."""
+        was = before is None or before.state is TaskState.SUBMITTED
+        if was and draft.task.state is not TaskState.SUBMITTED:
+            self._queued -= 1
+
+    async def create(
+        self, caller: Caller, new: NewTask, extra: Sequence[Write] = ()
+    ) -> tuple[Task, bool]:
+        """The task, and whether this call made it.
+
+        Raises CapabilityNotFound, ArgumentInvalid, ArgumentsRejected, QueueFull,
+        RequestIdConflict, CredentialRefused, OutcomeUnknown.
+        """
+        caller.require("task:create")
+        if self._stopping:
+            raise ShuttingDown
+        fingerprint = new.fingerprint() if new.request_id else ""
+        for _ in range(3):
+            if new.request_id:
+                known = await self._known(caller, new, fingerprint)
+                if known is not None:
+                    return known, False
+            draft = self._draft(caller, new)
+            self._reserve()
+            try:
+                task = await self._ledger.insert(
+                    draft, [*self._key(caller, new, fingerprint, draft.task.id), *extra]
+                )
+            except CommitConflict:
+                self._queued -= 1
+                continue  # the same key was committed a moment ago
+            except BaseException:
+                self._queued -= 1
+                raise
+            return task, True
+        raise RequestIdConflict("request_id: is in use", {"field": "request_id"})
+
+    async def _known(self, caller: Caller, new: NewTask, fingerprint: str) -> Task | None:
+        key = await self._registry.idempotency_key(caller.principal, METHOD, new.request_id)
+        kept_ms = self._limits.idempotency_retention_hours * HOUR_MS
+        if key is None or key.create_time < self._clock.now() - kept_ms:
+            return None
+        if key.fingerprint != fingerprint:
+            raise RequestIdConflict(
+                "request_id: was used for another request", {"field": "request_id"}
+            )
+        return await self._ledger.load(key.target)
+
+    def _key(
+        self, caller: Caller, new: NewTask, fingerprint: str, task_id: str
+    ) -> list[IdempotencyKey]:
+        if not new.request_id:
+            return []
+        now = self._clock.now()
+        return [IdempotencyKey(caller.principal, METHOD, new.request_id, fingerprint, task_id, now)]
+
+    def _reserve(self) -> None:
+        limit = self._limits.max_queue_size
+        if self._queued >= limit:
+            raise QueueFull("the task queue is full", {"limit": str(limit)})
+        self._queued += 1
+
+    def _draft(self, caller: Caller, new: NewTask) -> Draft:
+        capability = self._capabilities.get(new.capability_id)
+        check(new)
+        self._capabilities.check_arguments(capability, new.arguments)
+        request = TaskRequest(
+            capability_id=capability.id,
+            tool_id=capability.tool,
+            arguments=new.arguments,
+            message=new.message,
+            metadata=new.metadata,
+            options=self._options(new, capability),
+            pausable=capability.pausable,
+            estimated_duration_ms=capability.estimated_duration_ms,
+            reference_task_ids=new.reference_task_ids,
+            retried_from=new.retried_from,
+            trace_parent=new.trace_parent,
+            session_id=new.session_id,
+        )
+        return lifecycle.submit(
+            task_id=self._ids.new("task"),
+            context_id=new.context_id or self._ids.new("ctx"),
+            principal=caller.principal,
+            request=request,
+            now=self._clock.now(),
+        )
+
+    def _options(self, new: NewTask, capability: Capability) -> Options:
+        return fill_options(
+            new.options,
+            capability,
+            retry_named=new.retry_named,
+            default_timeout_ms=self._limits.default_timeout_ms,
+            retry_safe_attempts=self._limits.retry_safe_attempts,
+        )
+
+
+def check(new: NewTask) -> None:
+    """Shapes and sizes; raises ArgumentInvalid naming the field, or CredentialRefused."""
+    if len(new.arguments.encode()) > MAX_ARGUMENTS:
+        raise ArgumentInvalid("arguments", f"must not exceed {MAX_ARGUMENTS} bytes")
+    if len(new.metadata.encode()) > MAX_METADATA:
+        raise ArgumentInvalid("metadata", f"must not exceed {MAX_METADATA} bytes")
+    json_text.parse_object(new.arguments, "arguments")
+    json_text.parse_object(new.metadata, "metadata")
+    for name, text, longest in (
+        ("context_id", new.context_id, 128),
+        ("request_id", new.request_id, 128),
+    ):
+        json_text.check_text(text, name)
+        if len(text) > longest:
+            raise ArgumentInvalid(name, f"must not exceed {longest} characters")
+    if new.message is not None:
+        for part in new.message.parts:
+            json_text.check_text(part.content, "message.parts")
+            refuse_credentials(part.content, "message.parts")

@@ -1,0 +1,144 @@
+"""Refusals that need the store, the clock or the caller to be known. Domain rules raise their own.
+
+Refusal (domain)
+├── NotFound: TaskNotFound, CapabilityNotFound, ArtifactNotFound, SubscriptionNotFound
+├── ArgumentsRejected, RequestIdConflict, CursorInvalid, ArtifactTooLarge
+├── QueueFull, Full
+├── Unauthenticated, PermissionDenied
+├── PauseUnanswered
+├── SessionLost
+└── Unavailable: OutcomeUnknown, ShuttingDown
+"""
+
+from __future__ import annotations
+
+from aiosd.domain.errors import Refusal
+
+
+class NotFound(Refusal):
+    """Absent, or another's: the two look alike (S-18)."""
+
+    reason = "NOT_FOUND"
+
+
+class TaskNotFound(NotFound):
+    """No such task for this caller."""
+
+    reason = "TASK_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__("task not found")
+
+
+class CapabilityNotFound(NotFound):
+    """No provider ever offered it."""
+
+    reason = "CAPABILITY_NOT_FOUND"
+
+
+class ArtifactNotFound(NotFound):
+    """No such artifact for this caller."""
+
+    reason = "ARTIFACT_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__("artifact not found")
+
+
+class SubscriptionNotFound(NotFound):
+    """No such subscription for this caller."""
+
+    reason = "SUBSCRIPTION_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__("subscription not found")
+
+
+class ArgumentsRejected(Refusal):
+    """The arguments fail the capability's input schema (R014)."""
+
+    reason = "ARGUMENTS_REJECTED"
+
+
+class RequestIdConflict(Refusal):
+    """The idempotency key stands for another request (I04)."""
+
+    reason = "REQUEST_ID_CONFLICT"
+
+
+class CursorInvalid(Refusal):
+    """The cursor is ahead of the log (R078)."""
+
+    reason = "CURSOR_INVALID"
+
+
+class ArtifactTooLarge(Refusal):
+    """It does not fit into one answer; stream it."""
+
+    reason = "ARTIFACT_TOO_LARGE"
+
+
+class QueueFull(Refusal):
+    """max_queue_size is reached; no task was made (R093)."""
+
+    reason = "QUEUE_FULL"
+
+
+class Full(Refusal):
+    """The store has no room; nothing was done (I07)."""
+
+    reason = "STORE_FULL"
+
+
+class Unauthenticated(Refusal):
+    """Missing, bad or expired credential; all three read alike (S-10)."""
+
+    reason = "UNAUTHENTICATED"
+
+    def __init__(self) -> None:
+        super().__init__("a valid credential is required")
+
+
+class PermissionDenied(Refusal):
+    """Known, but without the scope."""
+
+    reason = "PERMISSION_DENIED"
+
+
+class PauseUnanswered(Refusal):
+    """The provider did not come to a stop in time; the task goes on."""
+
+    reason = "PAUSE_UNANSWERED"
+
+
+class SessionLost(Refusal):
+    """The session's lease ended; begin again with a new session id."""
+
+    reason = "SESSION_LOST"
+
+    def __init__(self) -> None:
+        super().__init__("the session is over; attach with a new session_id")
+
+
+class Unavailable(Refusal):
+    """Not now; whether it had an effect is said by the subclass."""
+
+    reason = "UNAVAILABLE"
+
+
+class OutcomeUnknown(Unavailable):
+    """The store failed at the commit: ask again with the same request_id (E17, I05)."""
+
+    reason = "OUTCOME_UNKNOWN"
+
+    def __init__(self) -> None:
+        super().__init__("the outcome is not known; repeat with the same request_id")
+
+
+class ShuttingDown(Unavailable):
+    """The daemon stops; nothing was done."""
+
+    reason = "SHUTTING_DOWN"
+
+    def __init__(self) -> None:
+        super().__init__("the daemon is stopping; try again")

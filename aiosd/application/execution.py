@@ -1,0 +1,279 @@
+"""What providers report, and what they are told because of what happened to their tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from aiosd.application.errors import OutcomeUnknown, TaskNotFound
+from aiosd.application.inbox import Inbox
+from aiosd.application.messages import (
+    AuthGranted,
+    Cancel,
+    ContinuedAttempt,
+    Go,
+    Input,
+    Pause,
+    Resume,
+    Welcome,
+)
+from aiosd.application.sessions import Held, Session
+from aiosd.domain import lifecycle, waits
+from aiosd.domain.errors import Refusal
+from aiosd.domain.failure import TIMEOUT
+from aiosd.domain.state import TaskState
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from aiosd.application.credentials import Credentials
+    from aiosd.application.ledger import Ledger
+    from aiosd.application.limits import Limits
+    from aiosd.application.messages import HeldAttempt, Hello, ProviderLink, Report
+    from aiosd.application.ports import Clock
+    from aiosd.application.reporting import Reporting
+    from aiosd.application.scheduler import Scheduler
+    from aiosd.application.sessions import Sessions
+    from aiosd.domain.draft import Draft
+    from aiosd.domain.task import Task
+
+
+class Execution:
+    """The daemon's side of every attempt."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        sessions: Sessions,
+        scheduler: Scheduler,
+        reporting: Reporting,
+        credentials: Credentials,
+        clock: Clock,
+        limits: Limits,
+    ) -> None:
+        self._ledger = ledger
+        self._sessions = sessions
+        self._scheduler = scheduler
+        self._reporting = reporting
+        self._credentials = credentials
+        self._clock = clock
+        self._limits = limits
+        self._inboxes: dict[tuple[str, str], Inbox] = {}
+        self._running: set[asyncio.Task[None]] = set()
+
+    # --- attaching --------------------------------------------------------------------------------
+
+    async def attach(self, hello: Hello, principal: str, link: ProviderLink) -> Session:
+        """Open a session, or go on with one; answers Welcome on the link."""
+        session = self._sessions.attach(hello, principal, link)
+        continued: list[ContinuedAttempt] = []
+        again: list[tuple[HeldAttempt, Held]] = []
+        for claim in hello.attempts:
+            task = await self._ledger.load(claim.task_id)
+            owner = task is not None and task.attempt.holder == session.id
+            if task is None or not owner or task.attempt.number != claim.attempt:
+                continue
+            held = session.held.get(claim.task_id)
+            if held is None:
+                held = Held(claim.task_id, claim.attempt, go=claim.started)
+                session.held[claim.task_id] = held
+            held.running = task.state is TaskState.WORKING
+            continued.append(ContinuedAttempt(claim.task_id, claim.attempt, task.attempt.reports))
+            again.append((claim, held))
+        link.send(
+            Welcome(self._limits.heartbeat_interval_ms, self._limits.lease_ms, tuple(continued))
+        )
+        claimed = {one.task_id for one in continued}
+        for held in [one for one in session.held.values() if one.task_id not in claimed]:
+            await self._lose(session, held)  # the provider does not know of it any more
+        for claim, held in again:
+            await self._catch_up(session, claim, held)
+        self._scheduler.ring()
+        return session
+
+    async def _catch_up(self, session: Session, claim: HeldAttempt, held: Held) -> None:
+        """Say again what the provider may have missed."""
+        task = await self._ledger.load(claim.task_id)
+        if task is None or task.attempt.holder != session.id:
+            return
+        if not claim.started:
+            held.go = True
+            session.send(Go(task.id, held.attempt))
+        if task.state is TaskState.PAUSED or held.pause is not None:
+            session.send(Pause(task.id, held.attempt))
+        elif claim.paused:
+            session.send(Resume(task.id, held.attempt))
+        if claim.waiting_action and task.state is TaskState.WORKING:
+            await self._answer_again(session, task, claim.waiting_action)
+
+    async def _answer_again(self, session: Session, task: Task, action: str) -> None:
+        answers = [one for one in task.answers if one.action == action]
+        credential = self._credentials.get(task.id)
+        if answers:
+            session.send(Input(task.id, task.attempt.number, action, answers[-1].input))
+        elif credential is not None:
+            session.send(AuthGranted(task.id, task.attempt.number, action, credential))
+        elif task.granted is not None and task.granted.action == action:
+            wait = task.granted.timeout_ms
+            until = self._clock.now() + wait if wait else 0
+            await self._apply(task.id, lambda draft: waits.ask_again(draft, until))
+
+    async def detach(self, session: Session) -> None:
+        """An end in order: what it still holds is lost all the same."""
+        self._sessions.forget(session)
+        self._scheduler.withdraw_all(session)
+        session.link = None
+        await self.lose(session)
+
+    def disconnect(self, session: Session, link: ProviderLink) -> None:
+        """The stream ended without Detach: its lease runs on (E09)."""
+        if session.link is link:
+            self._sessions.disconnect(session, link)
+            self._scheduler.withdraw_all(session)
+
+    async def lose(self, session: Session) -> None:
+        """The session is over: decide about each attempt that it held (I16-I18)."""
+        self._scheduler.withdraw_all(session)
+        for held in tuple(session.held.values()):
+            await self._lose(session, held)
+        self._scheduler.ring()
+
+    async def _lose(self, session: Session, held: Held) -> None:
+        session.held.pop(held.task_id, None)
+        self._inboxes.pop((session.id, held.task_id), None)
+
+        def command(draft: Draft) -> None:
+            attempt = draft.task.attempt
+            if attempt.holder != session.id or attempt.number != held.attempt:
+                return
+            if held.go:
+                lifecycle.lose(draft)
+            else:
+                lifecycle.requeue(draft, "provider lost before the go-ahead")
+
+        await self._apply(held.task_id, command)
+
+    async def _apply(self, task_id: str, command: object) -> None:
+        """Apply until its outcome is known; a refusal means that there was nothing to do."""
+        while True:
+            try:
+                await self._ledger.change(task_id, command)  # type: ignore[arg-type]
+            except OutcomeUnknown:
+                await self._ledger.resolve(task_id)
+                continue
+            except Refusal:
+                pass
+            return
+
+    # --- reports ----------------------------------------------------------------------------------
+
+    async def report(self, session: Session, report: Report) -> None:
+        """Take a report in; it is stored, acknowledged or refused in the order of its attempt.
+
+        Waits while the attempt has more reports waiting than the inbox may hold.
+        """
+        key = (session.id, report.task_id)
+        inbox = self._inboxes.get(key)
+        if inbox is None:
+            inbox = self._inboxes[key] = Inbox(self._reporting, session, report.task_id)
+        await inbox.put(report)
+        if not inbox.busy and not inbox.parked:
+            inbox.busy = True
+            self._spawn(self._drain(key, inbox))
+
+    async def _drain(self, key: tuple[str, str], inbox: Inbox) -> None:
+        try:
+            await inbox.drain()
+        finally:
+            inbox.busy = False
+            if inbox.empty and self._inboxes.get(key) is inbox:
+                del self._inboxes[key]
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    # --- consequences -----------------------------------------------------------------------------
+
+    def committed(self, before: Task | None, draft: Draft) -> None:
+        """Tell the holder what was decided about its attempt (Ledger observer)."""
+        if before is None or not before.held:
+            return
+        session = self._sessions.get(before.attempt.holder)
+        if session is None:
+            return
+        task = draft.task
+        held = session.held.get(task.id)
+        if held is not None and held.attempt == before.attempt.number:
+            self._tell(session, held, before, draft)
+        parked = self._inboxes.get((session.id, task.id))
+        if parked is not None and parked.parked and not parked.busy:
+            parked.parked = False
+            parked.busy = True
+            self._spawn(self._drain((session.id, task.id), parked))
+
+    def _tell(self, session: Session, held: Held, before: Task, draft: Draft) -> None:
+        task = draft.task
+        if task.attempt.holder != session.id:
+            session.held.pop(task.id, None)
+            if draft.reporter != session.id:
+                late = task.failure is not None and task.failure.code == TIMEOUT
+                self._stop(session, held, "timeout" if late else "canceled")
+            self._scheduler.ring()
+            return
+        held.running = task.state is TaskState.WORKING
+        if task.state is not TaskState.WORKING or before.state is TaskState.WORKING:
+            return
+        if before.state is TaskState.PAUSED:
+            session.send(Resume(task.id, held.attempt))
+        elif before.state is TaskState.INPUT_REQUIRED and before.interruption is not None:
+            action = before.interruption.action
+            for answer in task.answers:
+                if answer.action == action:
+                    session.send(Input(task.id, held.attempt, action, answer.input))
+        elif before.state is TaskState.AUTH_REQUIRED and before.interruption is not None:
+            credential = self._credentials.get(task.id)
+            if credential is not None:
+                session.send(
+                    AuthGranted(task.id, held.attempt, before.interruption.action, credential)
+                )
+
+    def _stop(self, session: Session, held: Held, reason: str) -> None:
+        """Ask, and after the grace count the executor as fenced (X10, H03)."""
+        grace = self._limits.cancel_grace_ms
+        session.send(Cancel(held.task_id, held.attempt, reason, grace))
+        session.stopping.add((held.task_id, held.attempt))
+        asyncio.get_running_loop().call_later(
+            grace / 1000, self.stopped, session, held.task_id, held.attempt
+        )
+
+    def stopped(self, session: Session, task_id: str, attempt: int) -> None:
+        """The executor of an ended attempt is gone, or is not waited for any longer."""
+        if (task_id, attempt) in session.stopping:
+            session.stopping.discard((task_id, attempt))
+            self._scheduler.ring()
+
+    # --- pausing ----------------------------------------------------------------------------------
+
+    async def ask_to_pause(self, task_id: str, reason: str) -> bool:
+        """Ask the holder to stop at a checkpoint; False if nobody runs it at the moment."""
+        task = await self._ledger.load(task_id)
+        if task is None:
+            raise TaskNotFound
+        session = self._sessions.get(task.attempt.holder) if task.held else None
+        held = session.held.get(task_id) if session is not None else None
+        if session is None or held is None:
+            return False
+        held.pause = reason
+        session.send(Pause(task_id, held.attempt))
+        return True
+
+    async def unpause(self, task_id: str) -> None:
+        """The pause was not answered in time: it is off."""
+        task = await self._ledger.load(task_id)
+        session = self._sessions.get(task.attempt.holder) if task is not None else None
+        held = session.held.get(task_id) if session is not None else None
+        if session is not None and held is not None and held.pause is not None:
+            held.pause = None
+            session.send(Resume(task_id, held.attempt))

@@ -1,0 +1,259 @@
+"""Which task starts next, and the handshake that starts it (design.md 7, 8).
+
+Strict priority, then creation; a task whose tool is at its cap is skipped (X40). An offer lives
+in memory only: until the accept is stored nothing has happened (I14).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aiosd.application.errors import OutcomeUnknown
+from aiosd.application.messages import Go, Offer, OfferWithdrawn
+from aiosd.application.sessions import Held, Session
+from aiosd.application.windows import Windows
+from aiosd.domain import lifecycle, waits
+from aiosd.domain.errors import Refusal
+from aiosd.domain.state import TaskState
+from aiosd.domain.task import Phase, Task
+
+if TYPE_CHECKING:
+    from aiosd.application.ledger import Ledger
+    from aiosd.application.limits import Limits
+    from aiosd.application.ports import Queue
+    from aiosd.application.sessions import Sessions
+    from aiosd.application.slots import Slots
+    from aiosd.domain.draft import Draft
+
+Order = tuple[int, int, str]
+REST_SECONDS = 0.25
+
+
+@dataclass(slots=True)
+class OnOffer:
+    """An offer that a provider has not answered, or whose accept is being stored."""
+
+    task: Task
+    session: Session
+    attempt: int
+    timer: asyncio.TimerHandle
+    accepted: bool = False
+
+
+class Scheduler:
+    """Matches queued work with slots and providers."""
+
+    def __init__(
+        self, queue: Queue, ledger: Ledger, sessions: Sessions, slots: Slots, limits: Limits
+    ) -> None:
+        self._ledger = ledger
+        self._sessions = sessions
+        self._slots = slots
+        self._limits = limits
+        self._windows = Windows(queue)
+        self._offers: dict[str, OnOffer] = {}
+        #: Accepted to go on, waiting for a slot (X08): id -> (order, tool).
+        self._resuming: dict[str, tuple[Order, str]] = {}
+        #: In WORKING without an attempt: id -> (order, capability). They hold their slot.
+        self._retrying: dict[str, tuple[Order, str]] = {}
+        #: Sessions that let an offer of this task pass; others are tried first (H12).
+        self._avoid: dict[str, frozenset[str]] = {}
+        self._bell = asyncio.Event()
+        self._stopping = False
+
+    def ring(self) -> None:
+        """Something changed: look again."""
+        self._bell.set()
+
+    def stop(self) -> None:
+        """Offer nothing any more."""
+        self._stopping = True
+
+    def committed(self, before: Task | None, draft: Draft) -> None:
+        """Follow tasks in and out of the queue (Ledger observer)."""
+        del before
+        self.place(draft.task)
+
+    def place(self, task: Task) -> None:
+        """Note a task as its state and phase say, and look for work."""
+        self._windows.follow(task)
+        self._resuming.pop(task.id, None)
+        self._retrying.pop(task.id, None)
+        if task.phase is Phase.RESUME_PENDING:
+            self._resuming[task.id] = (task.order, task.request.tool_id)
+        elif task.state is TaskState.WORKING and task.phase is Phase.QUEUED:
+            self._retrying[task.id] = (task.order, task.request.capability_id)
+        if task.terminal:
+            self._avoid.pop(task.id, None)
+            if task.id in self._offers and not self._offers[task.id].accepted:
+                self.withdraw(task.id)
+        self.ring()
+
+    async def run(self) -> None:
+        """Dispatch whatever can be dispatched, each time the bell rings."""
+        while True:
+            await self._bell.wait()
+            self._bell.clear()
+            while not self._stopping and await self._dispatch_one():
+                pass
+
+    # --- choosing ---------------------------------------------------------------------------------
+
+    async def _dispatch_one(self) -> bool:
+        candidates: list[tuple[Order, str]] = []
+        for task_id, (order, tool) in self._resuming.items():
+            if self._slots.free(tool):
+                candidates.append((order, task_id))
+        offered = self._sessions.offered()
+        on_offer = set(self._offers)
+        for task_id, (order, capability_id) in self._retrying.items():
+            if capability_id in offered and task_id not in on_offer:
+                candidates.append((order, task_id))
+        for capability_id in sorted(offered):
+            head = await self._windows.head(capability_id, on_offer)
+            if head is not None and self._slots.free(head[1]):
+                candidates.append((head[0], head[0][2]))
+        if not candidates:
+            return False
+        _, task_id = min(candidates)
+        if task_id in self._resuming:
+            return await self._resume(task_id)
+        return await self._offer(task_id)
+
+    async def _resume(self, task_id: str) -> bool:
+        task = await self._ledger.load(task_id)
+        self._resuming.pop(task_id, None)
+        if task is None or not self._slots.reserve(task):
+            return False
+        try:
+            await self._ledger.change(task_id, waits.take_slot)
+        except (Refusal, OutcomeUnknown):
+            self._slots.release(task_id)
+        return True
+
+    async def _offer(self, task_id: str) -> bool:
+        task = await self._ledger.load(task_id)
+        self._retrying.pop(task_id, None)
+        if task is None:
+            return True
+        capability_id = task.request.capability_id
+        self._windows.take(task_id, capability_id)
+        if task.terminal or task.phase is not Phase.QUEUED:
+            return True
+        session = self._sessions.available(capability_id, self._avoid.get(task_id, frozenset()))
+        if session is None or not self._slots.reserve(task):
+            self._return(task)
+            return False
+        timer = asyncio.get_running_loop().call_later(
+            self._limits.offer_timeout_ms / 1000, self._unanswered, task_id
+        )
+        attempt = task.attempt.number + 1
+        self._offers[task_id] = OnOffer(task, session, attempt, timer)
+        session.offers.add(task_id)
+        session.send(Offer(task, attempt, task.attempt.checkpoint, task.answers))
+        return True
+
+    # --- the handshake ----------------------------------------------------------------------------
+
+    def _unanswered(self, task_id: str) -> None:
+        offer = self._offers.get(task_id)
+        if offer is not None and not offer.accepted:
+            self._shun(task_id, offer.session)
+            self.withdraw(task_id)
+
+    def withdraw(self, task_id: str) -> None:
+        """Void an offer; the task is queued as before."""
+        offer = self._end_offer(task_id)
+        if offer is not None:
+            offer.session.send(OfferWithdrawn(task_id, offer.attempt))
+            self._return(offer.task)
+
+    def withdraw_all(self, session: Session) -> None:
+        """The session's stream ended: what it was offered goes elsewhere."""
+        for task_id in tuple(session.offers):
+            if not self._offers[task_id].accepted:
+                self.withdraw(task_id)
+
+    async def accept(self, session: Session, task_id: str, attempt: int) -> None:
+        """A provider takes an offer: store the start, then let it go."""
+        offer = self._offers.get(task_id)
+        valid = offer is not None and offer.session is session and offer.attempt == attempt
+        if offer is None or not valid or offer.accepted:
+            session.send(OfferWithdrawn(task_id, attempt))
+            return
+        offer.accepted = True
+        offer.timer.cancel()
+        # Held before the commit, so that observers of the start find its owner.
+        session.held[task_id] = Held(task_id, attempt)
+        try:
+            await self._ledger.change(task_id, lambda draft: lifecycle.start(draft, session.id))
+        except OutcomeUnknown:
+            await self._ledger.resolve(task_id)
+        except Refusal:
+            pass  # canceled meanwhile; seen below
+        task = await self._ledger.load(task_id)
+        owner = task is not None and task.attempt.holder == session.id
+        started = owner and task is not None and task.attempt.number == attempt
+        self._end_offer(task_id, keep_slot=started)
+        held = session.held.get(task_id)
+        if not started or held is None:
+            session.held.pop(task_id, None)
+            session.send(OfferWithdrawn(task_id, attempt))
+            await self._look_again(task_id)
+        elif session.connected:
+            held.go = True
+            session.send(Go(task_id, attempt))
+
+    async def reject(
+        self, session: Session, task_id: str, attempt: int, *, busy: bool, reason: str
+    ) -> None:
+        """A provider declines an offer: not now, or not at all."""
+        offer = self._offers.get(task_id)
+        if offer is None or offer.session is not session or offer.attempt != attempt:
+            return
+        if offer.accepted:
+            return
+        self._end_offer(task_id)
+        if busy:
+            self._shun(task_id, session)
+            self._return(offer.task)
+            return
+        try:
+            await self._ledger.change(task_id, lambda draft: lifecycle.reject(draft, reason))
+        except Refusal:
+            await self._look_again(task_id)
+
+    def _end_offer(self, task_id: str, *, keep_slot: bool = False) -> OnOffer | None:
+        offer = self._offers.pop(task_id, None)
+        if offer is not None:
+            offer.timer.cancel()
+            offer.session.offers.discard(task_id)
+            if not keep_slot:
+                self._slots.release(task_id)
+            self.ring()
+        return offer
+
+    def _return(self, task: Task) -> None:
+        if task.state is TaskState.SUBMITTED:
+            self._windows.put_back(task)
+        elif not task.terminal:
+            self._retrying[task.id] = (task.order, task.request.capability_id)
+
+    async def _look_again(self, task_id: str) -> None:
+        task = await self._ledger.load(task_id)
+        if task is not None:
+            self.place(task)
+            if not task.terminal and task.phase is Phase.QUEUED:
+                self._return(task)
+
+    def _shun(self, task_id: str, session: Session) -> None:
+        self._avoid[task_id] = self._avoid.get(task_id, frozenset()) | {session.id}
+        if not session.resting:
+            session.resting = True
+            asyncio.get_running_loop().call_later(REST_SECONDS, self._rested, session)
+
+    def _rested(self, session: Session) -> None:
+        session.resting = False
+        self.ring()
