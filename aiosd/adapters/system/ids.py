@@ -34,9 +34,13 @@ class SystemIds:
         self._last = 0
         self._lock = threading.Lock()
 
-    def new(self, kind: str) -> str:
-        """A fresh id of this kind, such as `task`, `ctx`, `art`, `sub` or `sess`."""
-        return f"{kind}-{self._uuid7():032x}"
+    def new(self, prefix: str) -> str:
+        """A fresh id with this prefix, such as `task`, `ctx`, `art`, `sub` or `sess`."""
+        return f"{prefix}-{self._uuid7():032x}"
+
+    def secret(self) -> str:
+        """256 random bits as URL-safe base64, without prefix."""
+        return secrets.token_urlsafe(32)
 
     def token(self) -> str:
         """A bearer token: `aios_` and 256 random bits in URL-safe base64 (S-08)."""

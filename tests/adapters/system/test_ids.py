@@ -98,3 +98,13 @@ def test_a_token_has_a_prefix_and_256_random_bits() -> None:
 
     assert token.startswith("aios_") and token != ids.token()
     assert len(base64.urlsafe_b64decode(token.removeprefix("aios_") + "=")) == 32
+
+
+@pytest.mark.req("S-08")
+def test_a_secret_has_256_random_bits_and_no_prefix() -> None:
+    ids = SystemIds(StandingClock())
+
+    secret = ids.secret()
+
+    assert secret != ids.secret()
+    assert len(base64.urlsafe_b64decode(secret + "=")) == 32
