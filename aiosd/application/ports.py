@@ -33,6 +33,10 @@ class StoreFull(Exception):
     """No room; certainly no effect (E18, I07)."""
 
 
+class ReadFailed(Exception):
+    """The store could not be read just now; says nothing about what is in it."""
+
+
 class Clock(Protocol):
     """Time, injected."""
 

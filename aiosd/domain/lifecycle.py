@@ -152,7 +152,8 @@ def complete(draft: Draft, result: str, *, direct_message: bool = False, why: st
         attempt=replace(task.attempt, holder=""),
         interruption=None,
     )
-    draft.emit(ResultStored(result, tuple(draft.artifacts.values())))
+    summaries = tuple(artifact.summary for artifact in draft.artifacts.values())
+    draft.emit(ResultStored(result, summaries))
 
 
 def fail(draft: Draft, failure: Failure) -> None:

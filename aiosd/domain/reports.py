@@ -62,7 +62,7 @@ def chunk(draft: Draft, sent: Chunk) -> None:
     draft.artifacts[sent.artifact_id] = after
     draft.changed_artifacts[sent.artifact_id] = after
     draft.chunks.append(StoredChunk(sent.artifact_id, after.version, position, sent.parts))
-    draft.emit(ArtifactChanged(after, position, sent.append, sent.last))
+    draft.emit(ArtifactChanged(after.summary, position, sent.append, sent.last))
 
 
 def message(draft: Draft, sent: Message) -> None:

@@ -1,0 +1,340 @@
+"""Writes as SQL: what each does inside the transaction of a batch.
+
+Encoding happens before, on the caller's side, so that a value which cannot be written fails there
+and not in the middle of a batch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, TypeAlias
+
+from aiosd.adapters.sqlite import rows
+from aiosd.application.ports import CommitConflict
+from aiosd.application.writes import (
+    AppendEvents,
+    CutEvents,
+    DropSubscription,
+    IdempotencyKey,
+    PutArtifact,
+    PutCapability,
+    PutChunk,
+    PutMessage,
+    PutSubscription,
+    PutTask,
+    Write,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import apsw
+
+#: Principal, capability and state; how many tasks there are of each.
+CountKey: TypeAlias = tuple[str, str, int]
+#: One encoded write, ready to run in a transaction.
+Change: TypeAlias = "Callable[[Transaction], None]"
+
+
+class Transaction:
+    """What the changes of one commit share: the connection, rows looked up, counts changed."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.execute = connection.execute
+        self.executemany = connection.executemany
+        self.last_row = connection.last_insert_rowid
+        self.counts: Counter[CountKey] = Counter()
+        self._rows: dict[str, int] = {}
+
+    def row(self, task_id: str) -> int:
+        """The row of a task that must exist."""
+        row = self._rows.get(task_id)
+        if row is None:
+            row = self.execute("SELECT row FROM tasks WHERE id = ?", (task_id,)).get
+            if row is None:
+                raise CommitConflict(f"there is no task {task_id}")
+            self._rows[task_id] = row
+        return row
+
+    def remember(self, task_id: str, row: int) -> None:
+        """Spare the next change of this commit the look-up."""
+        self._rows[task_id] = row
+
+
+def store_counts(execute: Callable[..., object], counts: Counter[CountKey]) -> None:
+    """Add what a batch changed to the stored counts."""
+    for (principal, capability_id, state), n in counts.items():
+        if n:
+            execute(
+                "INSERT INTO task_counts VALUES (?, ?, ?, ?)"
+                " ON CONFLICT DO UPDATE SET n = n + excluded.n",
+                (principal, capability_id, state, n),
+            )
+
+
+def load_counts(connection: apsw.Connection) -> Counter[CountKey]:
+    """The stored counts."""
+    return Counter(
+        {
+            (principal, capability_id, state): n
+            for principal, capability_id, state, n in connection.execute(
+                "SELECT principal, capability_id, state, n FROM task_counts WHERE n > 0"
+            )
+        }
+    )
+
+
+def encode(writes: Iterable[Write]) -> list[Change]:
+    """The changes of a commit, in order."""
+    return [_ENCODERS[type(write)](write) for write in writes]
+
+
+def _put_task(write: PutTask) -> Change:
+    task, expected = write.task, write.expected_revision
+    body = rows.task_body(task)
+    checkpoint = task.attempt.checkpoint
+    if expected == 0:
+        return _insert_task(write, body)
+    changing = (
+        task.state,
+        task.start_time,
+        task.update_time,
+        task.state_time,
+        task.end_time,
+        task.due_time(),
+        task.revision,
+        body,
+    )
+
+    def change(tx: Transaction) -> None:
+        found = tx.execute(
+            "SELECT row, revision, state, principal, capability_id FROM tasks WHERE id = ?",
+            (task.id,),
+        ).get
+        if found is None or found[1] != expected:
+            raise CommitConflict(f"task {task.id} is no longer at revision {expected}")
+        row, _, state, principal, capability_id = found
+        tx.remember(task.id, row)
+        if state == task.state:
+            tx.execute(
+                "UPDATE tasks SET update_time = ?, due_time = ?, revision = ?, body = ?"
+                " WHERE row = ?",
+                (changing[2], *changing[5:], row),
+            )
+        else:
+            tx.execute(
+                "UPDATE tasks SET state = ?, start_time = ?, update_time = ?, state_time = ?,"
+                " end_time = ?, due_time = ?, revision = ?, body = ? WHERE row = ?",
+                (*changing, row),
+            )
+            tx.counts[principal, capability_id, state] -= 1
+            tx.counts[principal, capability_id, int(task.state)] += 1
+        _put_checkpoint(tx, row, checkpoint)
+
+    return change
+
+
+def _insert_task(write: PutTask, body: bytes) -> Change:
+    task = write.task
+    request = rows.encode(task.request)
+    columns = (
+        task.id,
+        task.principal,
+        task.context_id,
+        task.request.capability_id,
+        task.state,
+        task.options.priority,
+        task.create_time,
+        task.start_time,
+        task.update_time,
+        task.state_time,
+        task.end_time,
+        task.due_time(),
+        task.revision,
+        body,
+    )
+
+    def change(tx: Transaction) -> None:
+        tx.execute(
+            "INSERT INTO tasks VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", columns
+        )
+        row = tx.last_row()
+        tx.remember(task.id, row)
+        tx.execute("INSERT INTO task_requests VALUES (?, ?)", (row, request))
+        tx.counts[task.principal, task.request.capability_id, int(task.state)] += 1
+        if task.attempt.checkpoint:
+            _put_checkpoint(tx, row, task.attempt.checkpoint)
+
+    return change
+
+
+def _put_checkpoint(tx: Transaction, row: int, checkpoint: str) -> None:
+    # Comparing reads what writing would have to write and sync.
+    stored = tx.execute("SELECT body = ? FROM task_checkpoints WHERE task = ?", (checkpoint, row))
+    same = stored.get
+    if same or (same is None and not checkpoint):
+        return
+    if checkpoint:
+        tx.execute("INSERT OR REPLACE INTO task_checkpoints VALUES (?, ?)", (row, checkpoint))
+    else:
+        tx.execute("DELETE FROM task_checkpoints WHERE task = ?", (row,))
+
+
+def _append_events(write: AppendEvents) -> Change:
+    # The task's row is known only in the transaction.
+    events = [rows.event_row(0, event)[1:] for event in write.events]
+    history = [(change.sequence, rows.encode(change)) for change in write.history]
+
+    def change(tx: Transaction) -> None:
+        row = tx.row(write.task_id)
+        for event in events:
+            tx.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?)", (row, *event))
+        for entry in history:
+            tx.execute("INSERT INTO state_changes VALUES (?, ?, ?)", (row, *entry))
+
+    return change
+
+
+def _cut_events(write: CutEvents) -> Change:
+    def change(tx: Transaction) -> None:
+        row = tx.row(write.task_id)
+        tx.execute("DELETE FROM events WHERE task = ? AND sequence < ?", (row, write.floor))
+
+    return change
+
+
+def _put_artifact(write: PutArtifact) -> Change:
+    artifact = write.artifact
+    body = rows.artifact_body(artifact)
+    count = len(artifact.digests)
+
+    def change(tx: Transaction) -> None:
+        task = tx.row(write.task_id)
+        found = tx.execute(
+            "SELECT row, version, digests FROM artifacts WHERE task = ? AND artifact_id = ?",
+            (task, artifact.artifact_id),
+        ).get
+        if found is None:
+            tx.execute(
+                "INSERT INTO artifacts VALUES (NULL, ?, ?, ?, ?, ?, ?)",
+                (task, artifact.artifact_id, artifact.version, artifact.create_time, count, body),
+            )
+            row, known = tx.last_row(), 0
+        else:
+            row, version, known = found
+            if version != artifact.version or known > count:
+                tx.execute("DELETE FROM artifact_digests WHERE artifact = ?", (row,))
+                known = 0
+            tx.execute(
+                "UPDATE artifacts SET version = ?, create_time = ?, digests = ?, body = ?"
+                " WHERE row = ?",
+                (artifact.version, artifact.create_time, count, body, row),
+            )
+        for position in range(known, count):
+            tx.execute(
+                "INSERT INTO artifact_digests VALUES (?, ?, ?)",
+                (row, position, artifact.digests[position]),
+            )
+
+    return change
+
+
+def _put_chunk(write: PutChunk) -> Change:
+    chunk = write.chunk
+    body, raw = rows.chunk_content(chunk)
+
+    def change(tx: Transaction) -> None:
+        task = tx.row(write.task_id)
+        tx.execute(
+            "DELETE FROM artifact_chunks WHERE task = ? AND artifact_id = ? AND version < ?",
+            (task, chunk.artifact_id, chunk.version),
+        )
+        tx.execute(
+            "INSERT INTO artifact_chunks VALUES (NULL, ?, ?, ?, ?, ?, ?)",
+            (task, chunk.artifact_id, chunk.version, chunk.position, body, raw),
+        )
+
+    return change
+
+
+def _put_message(write: PutMessage) -> Change:
+    message_id = write.message.message_id
+    body = rows.encode(write.message)
+
+    def change(tx: Transaction) -> None:
+        tx.execute(
+            "INSERT INTO messages SELECT NULL, ?1, coalesce(max(position), 0) + 1, ?2, ?3"
+            " FROM messages WHERE task = ?1"
+            " ON CONFLICT (task, message_id) DO UPDATE SET body = excluded.body",
+            (tx.row(write.task_id), message_id, body),
+        )
+
+    return change
+
+
+def _put_key(key: IdempotencyKey) -> Change:
+    columns = (key.principal, key.method, key.key, key.fingerprint, key.target, key.create_time)
+
+    def change(tx: Transaction) -> None:
+        tx.execute("INSERT INTO idempotency_keys VALUES (NULL, ?, ?, ?, ?, ?, ?)", columns)
+
+    return change
+
+
+def _put_capability(write: PutCapability) -> Change:
+    columns = (write.capability.id, rows.encode(write.capability))
+
+    def change(tx: Transaction) -> None:
+        tx.execute("INSERT OR REPLACE INTO capabilities VALUES (?, ?)", columns)
+
+    return change
+
+
+def _put_subscription(write: PutSubscription) -> Change:
+    subscription = write.subscription
+    body = rows.encode(subscription)
+
+    def change(tx: Transaction) -> None:
+        row = tx.row(subscription.task_id)
+        tx.execute("INSERT INTO subscriptions VALUES (?, ?, ?)", (subscription.id, row, body))
+
+    return change
+
+
+def _drop_subscription(write: DropSubscription) -> Change:
+    def change(tx: Transaction) -> None:
+        tx.execute("DELETE FROM subscriptions WHERE id = ?", (write.subscription_id,))
+
+    return change
+
+
+def forget(task_ids: Sequence[str], keys_before: int) -> Change:
+    """Delete terminal tasks with all they own, and keys older than a time."""
+
+    def change(tx: Transaction) -> None:
+        for task_id in task_ids:
+            gone = tx.execute(
+                "DELETE FROM tasks WHERE id = ? AND end_time > 0"
+                " RETURNING principal, capability_id, state",
+                (task_id,),
+            ).get
+            if gone is not None:
+                tx.counts[gone] -= 1
+        if keys_before:
+            tx.execute("DELETE FROM idempotency_keys WHERE create_time < ?", (keys_before,))
+
+    return change
+
+
+_ENCODERS: dict[type[Write], Callable[..., Change]] = {
+    PutTask: _put_task,
+    AppendEvents: _append_events,
+    CutEvents: _cut_events,
+    PutArtifact: _put_artifact,
+    PutChunk: _put_chunk,
+    PutMessage: _put_message,
+    IdempotencyKey: _put_key,
+    PutCapability: _put_capability,
+    PutSubscription: _put_subscription,
+    DropSubscription: _drop_subscription,
+}
