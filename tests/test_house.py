@@ -32,7 +32,13 @@ MAX_LINES = 400
 BANNED_WORDS = frozenset({"util", "utils", "helper", "helpers", "manager", "common", "base"})
 
 # Where generated messages may be seen. Everywhere else they have been decoded already.
-WIRE_ROOMS = ("aiosd/adapters/rpc/", "aiosd/sdk/", "aiosd/capabilities/", "gateway/")
+WIRE_ROOMS = (
+    "aiosd/adapters/rpc/",
+    "aiosd/sdk/",
+    "aiosd/capabilities/",
+    "aiosd/ctl/",
+    "gateway/",
+)
 WIRE_TEST_ROOMS = ("tests/", "bench/", "examples/")
 
 # Both lower floors run in a simulated world: time, chance and I/O come in through ports.
