@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import uuid
+import secrets
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote_plus
 
@@ -23,7 +23,11 @@ _OVERHEAD_OF_A_LINE: Final = 12  # two spaces, "HTTP/1.1", CR LF
 
 
 class RequestHead:
-    """One request without its body. Header names are lower-case bytes, as ASGI has them."""
+    """One request without its body. Header names are lower-case bytes, as ASGI has them.
+
+    `content_length` is the announced length of the body in bytes, None for chunks and for none;
+    `has_body` says whether bytes follow the head.
+    """
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -39,6 +43,9 @@ class RequestHead:
         for name, value in scope["headers"]:
             self.headers.setdefault(name, []).append(value)
             self.header_bytes += len(name) + len(value) + _OVERHEAD_OF_A_HEADER
+        length = self.only(b"content-length")
+        self.content_length = int(length) if length is not None and length.isdecimal() else None
+        self.has_body = bool(self.content_length) or b"transfer-encoding" in self.headers
 
     @property
     def line_bytes(self) -> int:
@@ -46,17 +53,6 @@ class RequestHead:
         target = len(self.scope.get("raw_path") or self.path.encode())
         query = len(self.scope["query_string"])
         return len(self.method) + target + (query and query + 1) + _OVERHEAD_OF_A_LINE
-
-    @property
-    def content_length(self) -> int | None:
-        """The announced length of the body in bytes; None for chunks and for none."""
-        value = self.only(b"content-length")
-        return int(value) if value is not None and value.isdigit() else None
-
-    @property
-    def has_body(self) -> bool:
-        """Whether bytes follow the head."""
-        return bool(self.content_length) or b"transfer-encoding" in self.headers
 
     @property
     def waits_to_send(self) -> bool:
@@ -67,7 +63,7 @@ class RequestHead:
     def request_id(self) -> str:
         """The client's own id of the request if it is fit for a log, else a new one."""
         value = self.only(b"aios-request-id") or self.only(b"x-request-id") or ""
-        return value if _REQUEST_ID.fullmatch(value) else uuid.uuid4().hex
+        return value if _REQUEST_ID.fullmatch(value) else secrets.token_hex(16)
 
     def only(self, name: bytes) -> str | None:
         """The value of a header that occurs exactly once."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gateway.guards import GuardPolicy
+from gateway.guards import GuardPolicy, Guards
 from gateway.http_server import is_loopback, server_config
 from gateway.limits import HttpLimits
 from tests.support.asgi_probe import TOKEN
@@ -18,6 +18,8 @@ from tests.support.live_server import connected, serving
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
+
+    from starlette.types import Receive, Scope, Send
 
 SHORT_S = 0.15
 
@@ -114,22 +116,40 @@ async def test_the_deadline_holds_for_what_was_pipelined_behind_a_request() -> N
 async def test_an_answer_may_take_longer_than_a_head() -> None:
     release = asyncio.Event()
 
-    async def slow(scope: object, receive: object, send: object) -> None:
-        await release.wait()
-        await send({"type": "http.response.start", "status": 200, "headers": []})  # type: ignore[operator]
-        await send({"type": "http.response.body", "body": b""})  # type: ignore[operator]
-
-    async def lifespanless(scope: dict[str, object], receive: object, send: object) -> None:
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
-        await slow(scope, receive, send)
+        await release.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
 
     limits = HttpLimits(header_seconds=SHORT_S)
-    async with serving(lifespanless, limits) as port, connected(port) as client:
+    async with serving(slow, limits) as port, connected(port) as client:
         await client.write(head(port))
         async with connected(port) as silent:
             assert await silent.hung_up()
         release.set()
         assert (await client.answer()).status == 200
+
+
+async def test_a_stream_hears_that_its_reader_left_even_after_a_body() -> None:
+    left = asyncio.Event()
+
+    async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        assert (await receive())["body"] == b"{}"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b": hello\n\n", "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        left.set()
+
+    async with serving(Guards(stream, GuardPolicy()), HttpLimits()) as port:
+        async with connected(port) as client:
+            lines = ("Content-Type: application/json", "Content-Length: 2")
+            await client.write(head(port, "/aios/rpc", *lines, method="POST") + b"{}")
+            assert (await client.answer()).status == 200
+            assert not left.is_set()
+        await asyncio.wait_for(left.wait(), 5)
 
 
 @pytest.mark.req("S-15")
