@@ -29,7 +29,7 @@ from aiosd.api.v1.task_service_pb2_grpc import TaskServiceStub
 from aiosd.api.v1.webhook_service_pb2_grpc import WebhookServiceStub
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -186,7 +186,7 @@ class DaemonChannel:
         method: aio.UnaryStreamMultiCallable[RequestT, ResponseT],
         request: RequestT,
         caller: Caller,
-    ) -> AsyncIterator[ResponseT]:
+    ) -> AsyncGenerator[ResponseT, None]:
         """Yield the responses of one streaming call, without a deadline.
 
         Raises DaemonError and nothing else. The call is cancelled when the generator is closed.

@@ -35,6 +35,7 @@ Params: TypeAlias = dict[str, Any]
 MAX_CONCURRENT_CALLS: Final = 8
 """Calls of one batch that run at the same time."""
 _RESERVED_PREFIX: Final = "rpc."
+_RESERVED_AND_KNOWN: Final = frozenset({"rpc.discover"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def _parse_item(value: object) -> Item | None:
     params = value.get("params", {})
     if not isinstance(params, dict):
         error = AiosError(INVALID_PARAMS, "params must be an object", data={"field": "params"})
-    elif method.startswith(_RESERVED_PREFIX):
+    elif method.startswith(_RESERVED_PREFIX) and method not in _RESERVED_AND_KNOWN:
         error = AiosError(METHOD_NOT_FOUND, "method names that begin with rpc. are reserved")
     elif call_id is not None:
         return Request(call_id, method, params)

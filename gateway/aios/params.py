@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 ParamsT = TypeVar("ParamsT", bound="Params")
 
-MAX_INT32: Final = 2**31 - 1
 _MAX_REPORTED: Final = 10
 _RFC3339: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})"
@@ -156,5 +155,10 @@ class _Schema(GenerateJsonSchema):
 
 
 def json_schema(model: type[Params]) -> dict[str, Any]:
-    """JSON Schema (2020-12) of a model, as `rpc.discover` shows it."""
-    return model.model_json_schema(by_alias=True, schema_generator=_Schema)
+    """JSON Schema (2020-12) of a model, as `rpc.discover` shows it.
+
+    Nested models stand under `$defs`; references point to where an OpenRPC document keeps them.
+    """
+    return model.model_json_schema(
+        by_alias=True, schema_generator=_Schema, ref_template="#/components/schemas/{model}"
+    )

@@ -124,7 +124,7 @@ async def test_a_body_that_is_no_call_is_an_invalid_request(body: str) -> None:
 
 
 @pytest.mark.req("R002")
-@pytest.mark.parametrize("method", ["missing", "rpc.discover", "rpc."])
+@pytest.mark.parametrize("method", ["missing", "rpc.other", "rpc."])
 async def test_unknown_and_reserved_methods_are_not_found(method: str) -> None:
     answer = await answered(f'{{"jsonrpc":"2.0","id":1,"method":"{method}"}}')
     assert (answer["id"], answer["error"]["code"]) == (1, -32601)

@@ -1,0 +1,117 @@
+"""`aios-gateway`: serves the wires over HTTP until it is asked to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+import uvicorn
+import uvloop
+
+from aiosd.settings import SettingsError, load_settings
+from gateway import logs
+from gateway.app import create_app, http_limits
+from gateway.context import GatewayContext
+from gateway.daemon_channel import DaemonChannel
+from gateway.http_server import server_config
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping
+
+    from aiosd.settings import Settings
+
+EXIT_USAGE: Final = 2
+EXIT_FAILED: Final = 1
+
+_log = logging.getLogger(__name__)
+
+
+class GatewayServer(uvicorn.Server):
+    """uvicorn that says when it is ready, and tells streams first when it stops."""
+
+    def __init__(self, config: uvicorn.Config, context: GatewayContext) -> None:
+        super().__init__(config)
+        self._context = context
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then write the readiness line."""
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            name = f"[{host}]" if ":" in host else host
+            line = {"ready": True, "pid": os.getpid(), "http": f"http://{name}:{port}"}
+            sys.stdout.write(json.dumps(line) + "\n")
+            sys.stdout.flush()
+            _log.info("gateway.ready", extra={"http": line["http"]})
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams with a word, then the rest as uvicorn does."""
+        self._context.stopping.set()
+        _log.info("gateway.stopping")
+        await super().shutdown(sockets)
+
+
+async def serve(settings: Settings) -> bool:
+    """Serve until SIGTERM or SIGINT; whether it ever listened."""
+    context = GatewayContext(settings, DaemonChannel(f"unix:{settings.socket}"))
+    try:
+        config = server_config(
+            create_app(context),
+            host=settings.http.host,
+            port=settings.http.port,
+            limits=http_limits(context),
+            graceful_shutdown_seconds=max(1, settings.drain_grace_ms // 1000),
+        )
+        server = GatewayServer(config, context)
+        await server.serve()
+        return server.started
+    finally:
+        await context.daemon.close()
+
+
+def main() -> int:
+    """Run the command line; the exit code."""
+    try:
+        typer.run(_run)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else EXIT_FAILED
+    return 0
+
+
+def _run(
+    config: Annotated[Path | None, typer.Option(help="Configuration file (TOML).")] = None,
+    state_dir: Annotated[str | None, typer.Option(help="Directory of the daemon.")] = None,
+    socket: Annotated[str | None, typer.Option(help="The daemon's Unix socket.")] = None,
+    http: Annotated[str | None, typer.Option(help="HOST:PORT; port 0 takes any.")] = None,
+    log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning, error.")] = None,
+) -> None:
+    """Serve AIOS JSON-RPC and the other wires over HTTP."""
+    flags: Mapping[str, object] = {
+        "state_dir": state_dir,
+        "socket": socket,
+        "http": http,
+        "log_format": log_format,
+        "log_level": log_level,
+    }
+    try:
+        settings = load_settings(flags, os.environ, config)
+    except SettingsError as error:
+        sys.stderr.write("".join(f"aios-gateway: {problem}\n" for problem in error.problems))
+        raise typer.Exit(EXIT_USAGE) from None
+    logs.configure(settings.log_format, settings.log_level)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        was_up = runner.run(serve(settings))
+    if not was_up:
+        raise typer.Exit(EXIT_FAILED)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
