@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_BODY_BYTES: Final = 1024 * 1024
-MAX_ARTIFACT_CHUNK_BYTES: Final = 4 * 1024 * 1024
 
 _FAILURE_WINDOW_SECONDS: Final = 60.0
 _MAX_PEERS: Final = 4096
