@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import apsw
 
     from aiosd.adapters.sqlite.changes import CountKey
+    from aiosd.domain.state import TaskState
 
 #: Beyond this, merging costs more than walking.
 MAX_STREAMS: Final = 64
@@ -113,13 +114,13 @@ def page(connection: apsw.Connection, query: TaskQuery, within: Scope) -> TaskPa
     streams = _streams(query, within)
     bindings = [value for _, where in streams for value in where.bindings]
     listed = " UNION ALL ".join(
-        f"SELECT * FROM (SELECT row, {query.order}, id FROM tasks{by} WHERE {where}"
+        f"SELECT * FROM (SELECT row, {query.order}, id FROM tasks{by} WHERE {where}"  # noqa: S608
         f" ORDER BY {order} LIMIT {wanted:d})"
         for by, where in streams
     )
     page_of = f"{TASKS.replace('FROM tasks', 'FROM listed JOIN tasks USING (row)')}"
     sql = (
-        f"WITH listed AS MATERIALIZED (SELECT * FROM ({listed})"
+        f"WITH listed AS MATERIALIZED (SELECT * FROM ({listed})"  # noqa: S608
         f" ORDER BY {order} LIMIT {query.limit + 1:d} OFFSET {query.skip:d})"
         f" {page_of} ORDER BY tasks.{query.order} {direction}, tasks.id {direction}"
     )
@@ -139,6 +140,7 @@ def _streams(query: TaskQuery, within: Scope) -> list[tuple[str, _Conditions]]:
         return [(" INDEXED BY tasks_context", alone)]
     sparse = within.total * SPARSE <= within.owned
     states = tuple(dict.fromkeys(query.states))
+    fixed: tuple[TaskState | str, ...]
     if states and (sparse or query.order in _STATE_WALKS):
         index = _STATE_WALKS.get(query.order, "tasks_state_create_time")
         fixed, column, filters = states, "state", {"capabilities": True}
@@ -204,8 +206,8 @@ def _total(connection: apsw.Connection, query: TaskQuery, within: Scope) -> int:
     )
     if query.principals:
         where.among("principal", within.principals)
-    found = connection.execute(f"SELECT count(*) FROM tasks WHERE {where}", where.bindings).get
-    return int(found)
+    sql = f"SELECT count(*) FROM tasks WHERE {where}"  # noqa: S608 - terms are ours, values bound
+    return int(connection.execute(sql, where.bindings).get)
 
 
 def states_of(counts: Mapping[CountKey, int]) -> Counter[int]:

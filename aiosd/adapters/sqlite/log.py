@@ -72,20 +72,20 @@ class Log:
             self._connection = None
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                if self._stopping:
-                    return
+        while self._wanted():
+            self._checkpoint()
+
+    def _wanted(self) -> bool:
+        """Sleep until there is something to move; False when it is time to end."""
+        with self._changed:
+            while not self._stopping:
                 seen = self._size
-                timeout = IDLE_S if seen >= IDLE_LIMIT_BYTES else None
-                if seen < self._limit:
-                    self._changed.wait(timeout)
-                if self._stopping:
-                    return
-                idle = timeout is not None and self._size == seen
-                due = self._size >= self._limit or idle
-            if due:
-                self._checkpoint()
+                if seen >= self._limit:
+                    return True
+                woken = self._changed.wait(IDLE_S if seen >= IDLE_LIMIT_BYTES else None)
+                if not woken and self._size == seen:
+                    return True
+            return False
 
     def _checkpoint(self) -> None:
         """First what writers do not notice, then the cut, which they must wait for."""
