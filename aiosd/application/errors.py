@@ -7,7 +7,7 @@ Refusal (domain)
 ├── Unauthenticated, PermissionDenied
 ├── PauseUnanswered
 ├── SessionLost
-└── Unavailable: OutcomeUnknown, ShuttingDown
+└── Unavailable: OutcomeUnknown, Starting, ShuttingDown
 """
 
 from __future__ import annotations
@@ -142,3 +142,12 @@ class ShuttingDown(Unavailable):
 
     def __init__(self) -> None:
         super().__init__("the daemon is stopping; try again")
+
+
+class Starting(Unavailable):
+    """The daemon is still recovering; nothing was done."""
+
+    reason = "STARTING"
+
+    def __init__(self) -> None:
+        super().__init__("the daemon is starting; try again")

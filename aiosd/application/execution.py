@@ -19,7 +19,7 @@ from aiosd.application.messages import (
 )
 from aiosd.application.sessions import Held, Session
 from aiosd.domain import lifecycle, waits
-from aiosd.domain.errors import Refusal
+from aiosd.domain.errors import ArgumentInvalid, Refusal
 from aiosd.domain.failure import TIMEOUT
 from aiosd.domain.state import TaskState
 
@@ -164,6 +164,17 @@ class Execution:
             except Refusal:
                 pass
             return
+
+    def accept(self, session: Session, task_id: str, attempt: int) -> None:
+        """A provider takes an offer; its stream is read on while the start is stored."""
+        self._spawn(self._scheduler.accept(session, task_id, attempt))
+
+    def change_credits(self, session: Session, credits: int) -> None:
+        """A provider can hold more or fewer attempts."""
+        if credits < 0:
+            raise ArgumentInvalid("credits", "must not be negative")
+        session.credits = credits
+        self._scheduler.ring()
 
     # --- reports ----------------------------------------------------------------------------------
 

@@ -38,7 +38,12 @@ class Inbox:
 
     async def put(self, report: Report) -> None:
         """Append, waiting while the inbox is full; that is the stream's back-pressure."""
-        await self._room.wait()
+        if not self._room.is_set():
+            self._session.held_back = True
+            try:
+                await self._room.wait()
+            finally:
+                self._session.held_back = False
         self._waiting.append(report)
         if len(self._waiting) >= ROOM and not self.parked:
             self._room.clear()

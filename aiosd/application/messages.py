@@ -95,8 +95,16 @@ class Checkpoint:
     state: str
 
 
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """A report whose content breaks the rules of its form; it is refused and still counts."""
+
+    problem: str
+
+
 Said: TypeAlias = (
-    Progress
+    Malformed
+    | Progress
     | LogLine
     | Chunk
     | Message

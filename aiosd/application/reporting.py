@@ -11,6 +11,7 @@ from aiosd.application.messages import (
     Canceled,
     Checkpoint,
     Completed,
+    Malformed,
     Paused,
     Refused,
     Rejected,
@@ -155,6 +156,8 @@ class Reporting:
 
     def _take(self, draft: Draft, session: Session, report: Report, verdict: Verdict) -> None:
         match report.said:
+            case Malformed():
+                raise ReportRefused("REPORT_INVALID", report.said.problem)
             case Progress():
                 reports.progress(draft, report.said)
             case LogLine():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aiosd.application.access import own
 from aiosd.application.errors import SubscriptionNotFound
 from aiosd.application.watch import Batch, check_cursor
 from aiosd.application.writes import DropSubscription, PutSubscription, Subscription
+from aiosd.domain.task import Task
 
 if TYPE_CHECKING:
     from aiosd.application.access import Caller
@@ -18,6 +22,16 @@ if TYPE_CHECKING:
     from aiosd.domain.event import EventFamily
 
 MISSED = 1000
+DELETED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A stream that has begun: the task at its start, the cursor, and what follows."""
+
+    task: Task
+    after: int
+    batches: AsyncIterator[Batch]
 
 
 class Subscriptions:
@@ -40,6 +54,8 @@ class Subscriptions:
         self._wakeups = wakeups
         self._ids = ids
         self._clock = clock
+        #: The newest deletions, so that live streams of them end.
+        self._deleted: OrderedDict[str, None] = OrderedDict()
 
     async def create(
         self,
@@ -82,8 +98,45 @@ class Subscriptions:
             raise SubscriptionNotFound
         return found
 
+    async def follow_task(
+        self,
+        caller: Caller,
+        task_id: str,
+        after: int | None,
+        families: tuple[EventFamily, ...],
+        *,
+        parts: bool = False,
+    ) -> Followed:
+        """Follow a task; `after` None begins after the head. TaskNotFound, CursorInvalid."""
+        caller.require("task:read")
+        task = own(caller, await self._ledger.load(task_id))
+        start = task.event_head if after is None else after
+        check_cursor(task, start)
+        batches = self._watch.follow(task_id, start, families=frozenset(families), parts=parts)
+        return Followed(task, start, batches)
+
+    async def follow(
+        self, caller: Caller, subscription_id: str, after: int | None, *, parts: bool = False
+    ) -> Followed:
+        """Follow a remembered subscription, until its task or it itself ends (R072)."""
+        found = await self.get(caller, subscription_id)
+        start = found.after if after is None else after
+        task = own(caller, await self._ledger.load(found.task_id))
+        check_cursor(task, start)
+        batches = self._watch.follow(
+            task.id,
+            start,
+            families=frozenset(found.families),
+            parts=parts,
+            ended=lambda: subscription_id in self._deleted,
+        )
+        return Followed(task, start, batches)
+
     async def delete(self, caller: Caller, subscription_id: str) -> None:
         """Forget it and end its streams; the task goes on (R072)."""
-        await self.get(caller, subscription_id)
+        found = await self.get(caller, subscription_id)
         await self._store.commit([DropSubscription(subscription_id)])
-        self._wakeups.notify(subscription_id)
+        self._deleted[subscription_id] = None
+        if len(self._deleted) > DELETED:
+            self._deleted.popitem(last=False)
+        self._wakeups.notify(found.task_id)

@@ -10,7 +10,7 @@ from aiosd.application.errors import CursorInvalid, ShuttingDown, TaskNotFound
 from aiosd.domain.event import ArtifactChanged, Event, EventFamily
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from aiosd.application.ledger import Ledger
     from aiosd.application.ports import Store
@@ -76,8 +76,12 @@ class Watch:
         *,
         families: frozenset[EventFamily] = frozenset(),
         parts: bool = False,
+        ended: Callable[[], bool] = lambda: False,
     ) -> AsyncIterator[Batch]:
-        """Batches after a cursor; ends after the last event of a terminal task (I28, I30)."""
+        """Batches after a cursor; ends after the last event of a terminal task (I28, I30).
+
+        `ended` is asked at each wake-up: True ends the stream early.
+        """
         check_cursor(await self._task(task_id), after)
         cursor = after
         with self._wakeups.listen(task_id) as signal:
@@ -85,6 +89,8 @@ class Watch:
                 signal.clear()
                 if self._stopping:
                     raise ShuttingDown
+                if ended():
+                    return
                 task = await self._task(task_id)
                 while cursor < task.event_head:
                     batch = await self._read(task, cursor, families, PAGE)

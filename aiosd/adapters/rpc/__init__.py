@@ -1,0 +1,1 @@
+"""gRPC: servicers that translate, one error table, and the codec where protobuf stops."""

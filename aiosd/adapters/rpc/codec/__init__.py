@@ -1,0 +1,1 @@
+"""Protobuf <-> domain, one module a noun. No other module of the daemon touches messages."""

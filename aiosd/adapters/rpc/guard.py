@@ -1,0 +1,94 @@
+"""What happens around every call: caller, errors, trace. Wrapped once, at registration.
+
+A handler raises; the guard answers. Nothing that it does not know reaches the client as text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from aiosd.adapters.rpc.errors import status_of
+from aiosd.adapters.rpc.identity import Identity, bearer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+
+    from aiosd.adapters.rpc.tracing import Tracing
+    from aiosd.application.access import Caller
+from aiosd.application.errors import Starting
+
+#: Who calls; set for the time of a call.
+caller: ContextVar[Caller] = ContextVar("caller")
+#: W3C traceparent of the call; empty without one.
+trace_parent: ContextVar[str] = ContextVar("trace_parent", default="")
+
+
+class Guard:
+    """Wraps the methods of servicers."""
+
+    def __init__(self, identity: Identity, tracing: Tracing) -> None:
+        self._identity = identity
+        self._tracing = tracing
+        #: False until recovery is done: every call is answered with UNAVAILABLE.
+        self.open = False
+
+    def around(self, servicer: object, service: ServiceDescriptor) -> None:
+        """Replace every method of `service` on this servicer by its guarded form."""
+        for method in service.methods:
+            handler = getattr(servicer, method.name)
+            wrap = self.stream if method.server_streaming else self.unary
+            setattr(servicer, method.name, wrap(handler, method))
+
+    def unary(self, handler: Callable[..., Any], method: MethodDescriptor) -> Callable[..., Any]:
+        """The guarded form of a method with one response."""
+        name = method.full_name
+
+        async def guarded(request: Any, context: Any) -> Any:
+            try:
+                await self._enter(context)
+                with self._tracing.span(name):
+                    return await handler(request, context)
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                await _abort(error, context)
+
+        return guarded
+
+    def stream(self, handler: Callable[..., Any], method: MethodDescriptor) -> Callable[..., Any]:
+        """The guarded form of a method with many responses."""
+        name = method.full_name
+
+        async def guarded(request: Any, context: Any) -> AsyncIterator[Any]:
+            try:
+                await self._enter(context)
+                with self._tracing.span(name):
+                    async for response in handler(request, context):
+                        yield response
+            except asyncio.CancelledError:
+                raise
+            except Exception as error:
+                await _abort(error, context)
+
+        return guarded
+
+    async def _enter(self, context: Any) -> None:
+        if not self.open:
+            raise Starting
+        metadata = {
+            key: value for key, value in context.invocation_metadata() if isinstance(value, str)
+        }
+        caller.set(await self._identity.caller(bearer(metadata)))
+        trace_parent.set(self._tracing.accept(metadata))
+
+
+async def _abort(error: Exception, context: Any) -> None:
+    # An abort of the handler itself passes: gRPC raises its own type for it.
+    if type(error).__module__.startswith("grpc"):
+        raise error
+    status = status_of(error)
+    await context.abort(status.code, status.message, status.trailers())

@@ -1,0 +1,122 @@
+"""The gRPC server: limits, services, health and reflection (S-21)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from aiosd.adapters.rpc.guard import Guard
+from aiosd.adapters.rpc.provider_service import ProviderService
+from aiosd.adapters.rpc.read_services import (
+    ArtifactService,
+    CapabilityService,
+    SubscriptionService,
+    SystemService,
+)
+from aiosd.adapters.rpc.task_service import TaskService
+from aiosd.adapters.rpc.unimplemented import add_unimplemented
+from aiosd.api.provider.v1 import provider_service_pb2, provider_service_pb2_grpc
+from aiosd.api.v1 import (
+    artifact_service_pb2,
+    artifact_service_pb2_grpc,
+    capability_service_pb2,
+    capability_service_pb2_grpc,
+    subscription_service_pb2,
+    subscription_service_pb2_grpc,
+    system_service_pb2,
+    system_service_pb2_grpc,
+    task_service_pb2,
+    task_service_pb2_grpc,
+)
+
+if TYPE_CHECKING:
+    from aiosd.adapters.rpc.identity import Identity
+    from aiosd.adapters.rpc.tracing import Tracing
+    from aiosd.application.core import Core
+
+LARGEST_MESSAGE = 4 * 1024 * 1024
+OPTIONS: tuple[tuple[str, int], ...] = (
+    ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+    ("grpc.max_send_message_length", LARGEST_MESSAGE),
+    ("grpc.max_metadata_size", 8 * 1024),
+    # Two daemons would share a TCP port and split its connections (E08).
+    ("grpc.so_reuseport", 0),
+    # A frozen peer is found in seconds; without ping_timeout it takes a minute (E11).
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+)
+
+
+class RpcServer:
+    """All services of one daemon."""
+
+    def __init__(
+        self, core: Core, identity: Identity, tracing: Tracing, system: SystemService
+    ) -> None:
+        self._server = grpc.aio.server(options=OPTIONS)
+        self._guard = Guard(identity, tracing)
+        self._health = health.aio.HealthServicer()
+        self._providers = ProviderService(core)
+        self._add(core, system)
+
+    def bind(self, address: str) -> int:
+        """Add an address; returns the port of a TCP one. Raises RuntimeError when it cannot."""
+        return self._server.add_insecure_port(address)
+
+    async def start(self) -> None:
+        """Answer: health with NOT_SERVING, everything else with UNAVAILABLE."""
+        await self._health.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
+        await self._server.start()
+
+    async def open(self) -> None:
+        """Recovery is done: serve."""
+        self._guard.open = True
+        await self._health.set("", health_pb2.HealthCheckResponse.SERVING)
+
+    async def drain(self) -> None:
+        """Health says NOT_SERVING and provider streams end, so that they attach again later."""
+        await self._health.enter_graceful_shutdown()
+        self._providers.stop()
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Let calls under way finish, at most for the grace."""
+        await self._server.stop(grace_seconds)
+
+    def _add(self, core: Core, system: SystemService) -> None:
+        server = self._server
+        tasks = TaskService(core)
+        artifacts = ArtifactService(core)
+        capabilities = CapabilityService(core)
+        subscriptions = SubscriptionService(core)
+        services = (
+            (task_service_pb2.DESCRIPTOR, tasks),
+            (artifact_service_pb2.DESCRIPTOR, artifacts),
+            (capability_service_pb2.DESCRIPTOR, capabilities),
+            (subscription_service_pb2.DESCRIPTOR, subscriptions),
+            (system_service_pb2.DESCRIPTOR, system),
+            (provider_service_pb2.DESCRIPTOR, self._providers),
+        )
+        names = [reflection.SERVICE_NAME, health.SERVICE_NAME]
+        for descriptor, servicer in services:
+            for service in descriptor.services_by_name.values():
+                self._guard.around(servicer, service)
+                names.append(service.full_name)
+        # After the guard: gRPC takes the methods of a servicer as they are at this moment.
+        task_service_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
+        artifact_service_pb2_grpc.add_ArtifactServiceServicer_to_server(artifacts, server)
+        capability_service_pb2_grpc.add_CapabilityServiceServicer_to_server(capabilities, server)
+        subscription_service_pb2_grpc.add_SubscriptionServiceServicer_to_server(
+            subscriptions, server
+        )
+        system_service_pb2_grpc.add_SystemServiceServicer_to_server(system, server)
+        provider_service_pb2_grpc.add_ProviderServiceServicer_to_server(self._providers, server)
+        names += add_unimplemented(server, self._guard)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        reflection.enable_server_reflection(names, server)

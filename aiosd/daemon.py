@@ -1,0 +1,157 @@
+"""The composition root: builds the daemon from its parts, starts and stops them in order.
+
+The only file that knows more than one adapter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from aiosd import __version__
+from aiosd.adapters.rpc.identity import TokenFiles, owner
+from aiosd.adapters.rpc.read_services import SystemService
+from aiosd.adapters.rpc.server import RpcServer
+from aiosd.adapters.rpc.tracing import exporting
+from aiosd.adapters.schemas import JsonSchemas
+from aiosd.adapters.sqlite.store import SqliteStore
+from aiosd.adapters.system.clock import SystemClock
+from aiosd.adapters.system.credentials import (
+    approver_token_path,
+    open_credentials,
+    open_key,
+    owner_token_path,
+)
+from aiosd.adapters.system.ids import SystemIds
+from aiosd.adapters.system.notify import Notifier
+from aiosd.adapters.system.socket_path import SocketPath
+from aiosd.adapters.system.state_dir import StateDir, harden_process
+from aiosd.application.access import Caller
+from aiosd.application.core import Core
+from aiosd.application.limits import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aiosd.settings import Settings
+
+#: Wall-clock steps beyond this are reported as degraded (I46, I48).
+JUMP_MS = 5_000
+
+log = structlog.get_logger("aiosd.daemon")
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The settings that rules depend on; the names are the same."""
+    return Limits(**{name: getattr(settings, name) for name in Limits.__dataclass_fields__})
+
+
+class Daemon:
+    """One daemon on one state directory and one socket."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until SIGTERM, SIGINT or `stop()`.
+
+        Raises AlreadyRunningError or UnsafePathError before anything is touched.
+        """
+        settings = self._settings
+        harden_process()
+        with StateDir.open(settings.state_dir) as state_dir:
+            socket = SocketPath.claim(settings.socket)
+            try:
+                store = SqliteStore.open(state_dir.path / "aiosd.db")
+                try:
+                    await self._serve(store, socket)
+                finally:
+                    await store.close()
+            finally:
+                socket.release()
+
+    def stop(self) -> None:
+        """Begin an orderly stop."""
+        self._stop.set()
+
+    async def _serve(self, store: SqliteStore, socket: SocketPath) -> None:
+        settings = self._settings
+        clock = SystemClock()
+        core = Core(
+            store=store,
+            clock=clock,
+            ids=SystemIds(clock),
+            schemas=JsonSchemas(),
+            key=open_key(settings.state_dir / "key"),
+            limits=limits_of(settings),
+        )
+
+        def degraded() -> Sequence[str]:
+            jumped = ["clock_jumped"] if abs(clock.jumped_ms()) > JUMP_MS else []
+            return [*store.health(), *jumped]
+
+        server = RpcServer(
+            core,
+            self._identity(),
+            exporting(settings.otlp_endpoint or "", __version__),
+            SystemService(core, degraded, settings.default_capability or "", settings.store),
+        )
+        with socket.binding():
+            server.bind(f"unix:{settings.socket}")
+            await server.start()
+        waiting = await core.start()
+        loops = asyncio.ensure_future(core.run())
+        await server.open()
+        log.info("daemon.ready", socket=str(settings.socket), attempts_awaited=waiting)
+        self._announce()
+        try:
+            await self._until_stopped(loops)
+        finally:
+            Notifier.from_environ(os.environ).stopping()
+            log.info("daemon.stopping")
+            await core.stop()
+            await server.drain()
+            await server.stop(settings.drain_grace_ms / 1000)
+            loops.cancel()
+            with suppress(asyncio.CancelledError):
+                await loops
+
+    def _identity(self) -> TokenFiles:
+        credentials = open_credentials(self._settings.state_dir)
+        local = owner(f"uid:{os.getuid()}")
+        approver = Caller(local.principal, frozenset({"permission:approve", "task:read"}))
+        return TokenFiles(local, {credentials.owner: local, credentials.approver: approver})
+
+    def _announce(self) -> None:
+        """Say on stdout, in one line, that and where we serve (design.md 2)."""
+        state_dir = self._settings.state_dir
+        line = {
+            "ready": True,
+            "version": __version__,
+            "pid": os.getpid(),
+            "socket": str(self._settings.socket),
+            "token_file": str(owner_token_path(state_dir)),
+            "approver_token_file": str(approver_token_path(state_dir)),
+        }
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+        Notifier.from_environ(os.environ).ready()
+
+    async def _until_stopped(self, loops: asyncio.Future[None]) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        stopped = asyncio.ensure_future(self._stop.wait())
+        either: set[asyncio.Future[Any]] = {stopped, loops}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if loops.done():
+            loops.result()  # a loop failed: so does the daemon, and its supervisor starts it again
