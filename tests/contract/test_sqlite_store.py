@@ -1,0 +1,24 @@
+"""The store on SQLite keeps the contract."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aiosd.adapters.sqlite import SqliteStore
+from tests.contract.listing_contract import ListContract, QueueContract
+from tests.contract.store_contract import CommitContract, OwnershipContract
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+
+class TestSqliteStore(CommitContract, OwnershipContract, QueueContract, ListContract):
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[SqliteStore]:
+        store = SqliteStore.open(tmp_path / "aiosd.db")
+        yield store
+        assert store.health() == ""
+        await store.close()
