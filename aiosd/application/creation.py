@@ -81,12 +81,13 @@ class Creation:
         self._clock = clock
         self._limits = limits
         self._queued = 0
+        self._reserved: set[str] = set()
         self._stopping = False
 
     @property
     def queued(self) -> int:
         """Tasks in SUBMITTED, those being committed included."""
-        return self._queued
+        return self._queued + len(self._reserved)
 
     def begin(self, queued: int) -> None:
         """Start from what the store counted."""
@@ -97,10 +98,10 @@ class Creation:
         self._stopping = True
 
     def committed(self, before: Task | None, draft: Draft) -> None:
-        """Follow the queue (Ledger observer); creations were counted at their reservation."""
-        was = before is None or before.state is TaskState.SUBMITTED
-        if was and draft.task.state is not TaskState.SUBMITTED:
-            self._queued -= 1
+        """Follow the queue (Ledger observer)."""
+        was = before is not None and before.state is TaskState.SUBMITTED
+        self._reserved.discard(draft.task.id)
+        self._queued += int(draft.task.state is TaskState.SUBMITTED) - int(was)
 
     async def create(
         self, caller: Caller, new: NewTask, extra: Sequence[Write] = ()
@@ -120,17 +121,15 @@ class Creation:
                 if known is not None:
                     return known, False
             draft = self._draft(caller, new)
-            self._reserve()
+            self._reserve(draft.task.id)
             try:
                 task = await self._ledger.insert(
                     draft, [*self._key(caller, new, fingerprint, draft.task.id), *extra]
                 )
             except CommitConflict:
-                self._queued -= 1
                 continue  # the same key was committed a moment ago
-            except BaseException:
-                self._queued -= 1
-                raise
+            finally:
+                self._reserved.discard(draft.task.id)
             return task, True
         raise RequestIdConflict("request_id: is in use", {"field": "request_id"})
 
@@ -153,11 +152,11 @@ class Creation:
         now = self._clock.now()
         return [IdempotencyKey(caller.principal, METHOD, new.request_id, fingerprint, task_id, now)]
 
-    def _reserve(self) -> None:
+    def _reserve(self, task_id: str) -> None:
         limit = self._limits.max_queue_size
-        if self._queued >= limit:
+        if self.queued >= limit:
             raise QueueFull("the task queue is full", {"limit": str(limit)})
-        self._queued += 1
+        self._reserved.add(task_id)
 
     def _draft(self, caller: Caller, new: NewTask) -> Draft:
         capability = self._capabilities.get(new.capability_id)

@@ -10,7 +10,7 @@ import heapq
 from typing import TYPE_CHECKING
 
 from aiosd.application.alarm import Alarm
-from aiosd.application.errors import OutcomeUnknown
+from aiosd.application.ports import ReadFailed
 from aiosd.domain import lifecycle
 from aiosd.domain.errors import Refusal
 from aiosd.domain.state import TaskState
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 #: Times further away than this stay on disk.
 HORIZON_MS = 60_000
 PAGE = 500
+REST_MS = 200
 
 
 class Deadlines:
@@ -52,7 +53,12 @@ class Deadlines:
         while True:
             now = self._clock.now()
             if now + HORIZON_MS // 2 > self._read_until:
-                await self._read(now + HORIZON_MS)
+                try:
+                    await self._read(now + HORIZON_MS)
+                except ReadFailed:
+                    self._read_until = 0
+                    await self._alarm.sleep(now + REST_MS)
+                    continue
             while self._heap and self._heap[0][0] <= now:
                 _, task_id = heapq.heappop(self._heap)
                 await self._act(task_id)
@@ -69,11 +75,9 @@ class Deadlines:
 
     async def _act(self, task_id: str) -> None:
         try:
-            done = await self._ledger.change(task_id, act)
-        except (Refusal, OutcomeUnknown):
-            # Refused: it ended meanwhile. Unknown: look again once that is settled.
-            await self._ledger.resolve(task_id)
-            return
+            done = await self._ledger.insist(task_id, act)
+        except Refusal:
+            return  # it ended meanwhile
         due = done.task.due_time()
         if due and due <= self._read_until:
             heapq.heappush(self._heap, (due, task_id))

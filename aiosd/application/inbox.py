@@ -28,7 +28,7 @@ class Inbox:
         self._waiting: deque[Report] = deque()
         self._room = asyncio.Event()
         self._room.set()
-        self.busy = False
+        self.work: asyncio.Task[None] | None = None
         self.parked = False
 
     @property
@@ -57,5 +57,7 @@ class Inbox:
             left = await self._reporting.store(self._session, self._task_id, batch)
             if left:
                 self._waiting.extendleft(reversed(left))
-                self.parked = True
+                # It may have gone on between that commit and now, when nobody would tell.
+                self.parked = await self._reporting.must_wait(self._task_id)
+            if self.parked:
                 return

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from aiosd.application.alarm import Alarm
 from aiosd.application.errors import Full, OutcomeUnknown, TaskNotFound
-from aiosd.application.ports import CommitConflict, CommitUnknown, StoreFull
+from aiosd.application.ports import CommitConflict, CommitUnknown, ReadFailed, StoreFull
 from aiosd.application.writes import (
     AppendEvents,
     CutEvents,
@@ -40,6 +41,8 @@ T = TypeVar("T")
 CACHED_TASKS = 2048
 TRIES = 5
 RECONCILE_MS = 200
+#: More than one commit of one task ever holds.
+MOST_EVENTS = 10_000
 
 
 class Committed(Generic[T]):
@@ -64,14 +67,16 @@ class Ledger:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._observers: list[Callable[[Task | None, Draft], None]] = []
         self._running: set[asyncio.Task[object]] = set()
-        self._doubtful: set[str] = set()
+        #: Commits of unknown outcome: task id -> the task as observers know it, and the reporter.
+        self._doubtful: dict[str, tuple[Task | None, str]] = {}
         self._alarm = Alarm(clock)
 
     def observe(self, observer: Callable[[Task | None, Draft], None]) -> None:
         """Be told of every commit, in commit order per task, before its caller is.
 
-        The observer gets the task before (None: it is new) and the draft that was committed; a
-        draft without events means that the task was found changed.
+        The observer gets the task as it was told before (None: it is new) and the draft that was
+        committed. What a commit of unknown outcome did is told as soon as it is known; a draft
+        without events then says that it did nothing.
         """
         self._observers.append(observer)
 
@@ -109,6 +114,29 @@ class Ledger:
         return await self._shielded(
             self._change(task_id, command, artifacts, messages, extra, reporter)
         )
+
+    async def insist(
+        self,
+        task_id: str,
+        command: Callable[[Draft], T],
+        *,
+        artifacts: bool = False,
+        messages: bool = False,
+        reporter: str = "",
+    ) -> Committed[T]:
+        """As `change`, for what must be decided: repeated until the store takes and knows it.
+
+        `command` must see from the task whether it was applied already.
+        """
+        while True:
+            try:
+                return await self.change(
+                    task_id, command, artifacts=artifacts, messages=messages, reporter=reporter
+                )
+            except OutcomeUnknown:
+                await self.resolve(task_id)
+            except (Full, ReadFailed):
+                await Alarm(self._clock).sleep(self._clock.now() + RECONCILE_MS)
 
     async def run(self) -> None:
         """Find out what became of commits whose outcome was unknown (E17)."""
@@ -158,6 +186,8 @@ class Ledger:
     ) -> Committed[T]:
         lock = self._locks.setdefault(task_id, asyncio.Lock())
         async with lock:
+            if task_id in self._doubtful:
+                await self._settle_doubt(task_id)
             for _ in range(TRIES):
                 before = await self.load(task_id)
                 if before is None:
@@ -184,7 +214,7 @@ class Ledger:
             await self._store.commit(writes)
         except CommitUnknown:
             self._cache.pop(draft.task.id, None)
-            self._doubtful.add(draft.task.id)
+            self._doubtful[draft.task.id] = (before, draft.reporter)
             self._alarm.ring()
             raise OutcomeUnknown from None
         except StoreFull:
@@ -198,17 +228,27 @@ class Ledger:
         self._wakeups.notify(draft.task.id)
 
     async def _reconcile(self, task_id: str) -> None:
-        """If the unknown commit did happen, tell it as if it had been known at once."""
         lock = self._locks.setdefault(task_id, asyncio.Lock())
         async with lock:
-            try:
-                task = await self._store.task(task_id)
-            except (CommitUnknown, OSError):
-                return  # the store is still away; asked again after a while
-            self._doubtful.discard(task_id)
-            if task is not None:
-                self._publish(task, Draft(task, self._clock.now(), began_in=task.state))
-            self._wakeups.notify(task_id)
+            if task_id in self._doubtful:
+                with suppress(OutcomeUnknown):  # the store is still away; asked again soon
+                    await self._settle_doubt(task_id)
+
+    async def _settle_doubt(self, task_id: str) -> None:
+        """If the unknown commit did happen, tell it as if it had been known at once."""
+        before, reporter = self._doubtful[task_id]
+        told = before.event_head if before else 0
+        try:
+            task = await self._store.task(task_id)
+            events = await self._store.events(task_id, told, MOST_EVENTS)
+        except (CommitUnknown, ReadFailed):
+            raise OutcomeUnknown from None
+        del self._doubtful[task_id]
+        if task is not None:
+            draft = Draft(task, self._clock.now(), began_in=task.state, reporter=reporter)
+            draft.events.extend(events)
+            self._publish(before, draft)
+        self._wakeups.notify(task_id)
 
     def _remember(self, task: Task) -> None:
         known = self._cache.get(task.id)

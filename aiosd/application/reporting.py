@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from aiosd.application.errors import OutcomeUnknown, TaskNotFound
+from aiosd.application.errors import TaskNotFound
 from aiosd.application.messages import (
     Ack,
     Canceled,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from aiosd.application.ports import Ids, Schemas
     from aiosd.application.sessions import Session
     from aiosd.domain.draft import Draft
+    from aiosd.domain.task import Task
 
 #: Reports that only a WORKING task can take; while it is paused or waits they are parked.
 NEED_WORKING = (RequestInput, RequestAuth, Completed, Failure, Rejected)
@@ -75,29 +76,29 @@ class Reporting:
 
     async def store(self, session: Session, task_id: str, batch: list[Report]) -> list[Report]:
         """Store what can be stored, answer the provider, return what must wait."""
-        while True:
-            try:
-                done = await self._ledger.change(
-                    task_id,
-                    lambda draft: self._apply(draft, session, batch),
-                    artifacts=any(isinstance(one.said, Chunk | Completed) for one in batch),
-                    messages=any(
-                        isinstance(one.said, Message)
-                        or (isinstance(one.said, Completed) and one.said.by_message)
-                        for one in batch
-                    ),
-                    reporter=session.id,
-                )
-            except OutcomeUnknown:
-                await self._ledger.resolve(task_id)
-                continue  # numbers tell what was stored
-            except TaskNotFound:
-                verdict = Verdict(refused=[_refuse(one, "ATTEMPT_FENCED", "") for one in batch])
-            else:
-                verdict = done.value
-            break
+        try:
+            done = await self._ledger.insist(
+                task_id,
+                lambda draft: self._apply(draft, session, batch),  # numbers tell what was stored
+                artifacts=any(isinstance(one.said, Chunk | Completed) for one in batch),
+                messages=any(
+                    isinstance(one.said, Message)
+                    or (isinstance(one.said, Completed) and one.said.by_message)
+                    for one in batch
+                ),
+                reporter=session.id,
+            )
+        except TaskNotFound:
+            verdict = Verdict(refused=[_refuse(one, "ATTEMPT_FENCED", "") for one in batch])
+        else:
+            verdict = done.value
         self._answer(session, task_id, batch, verdict)
         return verdict.left
+
+    async def must_wait(self, task_id: str) -> bool:
+        """Whether reports that need WORKING still wait for it."""
+        task = await self._ledger.load(task_id)
+        return task is not None and _stands(task)
 
     def _answer(
         self, session: Session, task_id: str, batch: list[Report], verdict: Verdict
@@ -129,7 +130,7 @@ class Reporting:
                         "REPORT_INVALID",
                         f"number: expected {attempt.reports + 1}, got {report.number}",
                     )
-                if self._must_wait(draft, report):
+                if isinstance(report.said, NEED_WORKING) and _stands(draft.task):
                     verdict.left = batch[position:]
                     return verdict
             except ReportRefused as refusal:
@@ -148,11 +149,6 @@ class Reporting:
             except Refusal as refusal:
                 _note(verdict, report, refusal.reason, str(refusal))
         return verdict
-
-    def _must_wait(self, draft: Draft, report: Report) -> bool:
-        if not isinstance(report.said, NEED_WORKING):
-            return False
-        return draft.task.state is not TaskState.WORKING and not draft.task.terminal
 
     def _take(self, draft: Draft, session: Session, report: Report, verdict: Verdict) -> None:
         match report.said:
@@ -194,7 +190,6 @@ class Reporting:
             # Nobody asked any more, or the task waits for something else: it must not stand.
             verdict.resume = draft.task.state is not TaskState.PAUSED
             return
-        held.pause = None
         waits.pause(draft, reason)
 
     def _question(self, draft: Draft, asked: RequestInput, number: int) -> Interruption:
@@ -237,6 +232,10 @@ class Reporting:
             attempt=draft.task.attempt.number,
             report_number=number,
         )
+
+
+def _stands(task: Task) -> bool:
+    return task.state is not TaskState.WORKING and not task.terminal
 
 
 def _note(verdict: Verdict, report: Report, reason: str, message: str) -> None:

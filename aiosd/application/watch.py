@@ -52,7 +52,10 @@ class Watch:
         if not self._wakeups.heard(task_id):
             self._tails.pop(task_id, None)
         elif draft.events:
-            self._tails.setdefault(task_id, deque(maxlen=TAIL)).extend(draft.events)
+            tail = self._tails.setdefault(task_id, deque(maxlen=TAIL))
+            if tail and tail[-1].sequence + 1 != draft.events[0].sequence:
+                tail.clear()  # a tail has no holes
+            tail.extend(draft.events)
 
     def stop(self) -> None:
         """End every stream with ShuttingDown: its reader resumes elsewhere or later."""
@@ -111,14 +114,16 @@ class Watch:
     async def _read(
         self, task: Task, cursor: int, families: frozenset[EventFamily], limit: int
     ) -> Batch:
-        truncated = cursor + 1 < task.event_floor
-        start = task.event_floor - 1 if truncated else cursor
+        start = max(cursor, task.event_floor - 1)
         events = self._from_tail(task.id, start, limit)
         if not events:
             events = await self._store.events(task.id, start, limit)
-        newest = events[-1].sequence if events else task.event_head
+        oldest = events[0].sequence if events else start + 1
+        newest = events[-1].sequence if events else start
+        # The events themselves say what was cut, since a cut may have come while they were read.
+        truncated = oldest > cursor + 1
         wanted = tuple(one for one in events if not families or one.family in families)
-        return Batch(wanted, newest, truncated, task.event_floor if truncated else 0)
+        return Batch(wanted, newest, truncated, oldest if truncated else 0)
 
     def _from_tail(self, task_id: str, after: int, limit: int) -> Sequence[Event]:
         tail = self._tails.get(task_id)

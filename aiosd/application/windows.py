@@ -81,7 +81,11 @@ class Windows:
             wanted = WINDOW + len(on_offer)
             # Commits that land while the store reads are seen by `add`, because `more` is False.
             window.more = False
-            tasks = await self._queue.queued(capability_id, wanted)
+            try:
+                tasks = await self._queue.queued(capability_id, wanted)
+            except BaseException:
+                window.more = True
+                raise
             known = {entry[0] for entry in window.entries}
             for task in tasks:
                 if task.id not in on_offer and task.order not in known:
