@@ -134,17 +134,13 @@ class Control:
         task = own(caller, await self._ledger.load(task_id))
         wait = waits.open_wait(task, TaskState.AUTH_REQUIRED, "authenticate", interruption_id)
         checked = self._credentials.check(wait, response)
-        self._credentials.keep(task_id, checked)
-        try:
-            return await self._with_slot(
-                task,
-                lambda draft, slot: waits.authorize(
-                    draft, wait.interruption_id, "authorization received", slot=slot
-                ),
-            )
-        except BaseException:
-            self._credentials.drop(task_id)
-            raise
+
+        def command(draft: Draft, slot: bool) -> None:
+            waits.authorize(draft, wait.interruption_id, "authorization received", slot=slot)
+            # Only the answer that is accepted is kept, and before anybody is told of it.
+            self._credentials.keep(task_id, checked)
+
+        return await self._with_slot(task, command)
 
     async def _with_slot(self, task: Task, command: Callable[[Draft, bool], object]) -> Task:
         """Apply a command that enters WORKING if there is a slot, and waits for one if not."""
@@ -152,7 +148,8 @@ class Control:
         try:
             done = await self._ledger.change(task.id, lambda draft: command(draft, slot))
         finally:
-            self._slots.release(task.id)
+            if slot:
+                self._slots.release(task.id)
         return done.task
 
     async def _until(self, task: Task, settled: Callable[[Task], bool], wait_ms: int) -> Task:

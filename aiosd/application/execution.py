@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from aiosd.application.errors import OutcomeUnknown, TaskNotFound
+from aiosd.application.errors import TaskNotFound
 from aiosd.application.inbox import Inbox
 from aiosd.application.messages import (
     AuthGranted,
@@ -24,7 +25,7 @@ from aiosd.domain.failure import TIMEOUT
 from aiosd.domain.state import TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable
 
     from aiosd.application.credentials import Credentials
     from aiosd.application.ledger import Ledger
@@ -59,34 +60,40 @@ class Execution:
         self._clock = clock
         self._limits = limits
         self._inboxes: dict[tuple[str, str], Inbox] = {}
-        self._running: set[asyncio.Task[None]] = set()
+        self._accepting: set[asyncio.Task[None]] = set()
 
     # --- attaching --------------------------------------------------------------------------------
 
     async def attach(self, hello: Hello, principal: str, link: ProviderLink) -> Session:
         """Open a session, or go on with one; answers Welcome on the link."""
+        known = self._sessions.get(hello.session_id)
+        if known is not None:
+            self._scheduler.withdraw_all(known)  # offers of a stream before
         session = self._sessions.attach(hello, principal, link)
-        continued: list[ContinuedAttempt] = []
-        again: list[tuple[HeldAttempt, Held]] = []
+        again: list[tuple[HeldAttempt, Held, int]] = []
         for claim in hello.attempts:
             task = await self._ledger.load(claim.task_id)
-            owner = task is not None and task.attempt.holder == session.id
-            if task is None or not owner or task.attempt.number != claim.attempt:
-                continue
+            mine = task is not None and task.attempt.holder == session.id
+            mine = mine and task is not None and task.attempt.number == claim.attempt
             held = session.held.get(claim.task_id)
-            if held is None:
-                held = Held(claim.task_id, claim.attempt, go=claim.started)
-                session.held[claim.task_id] = held
-            held.running = task.state is TaskState.WORKING
-            continued.append(ContinuedAttempt(claim.task_id, claim.attempt, task.attempt.reports))
-            again.append((claim, held))
-        link.send(
-            Welcome(self._limits.heartbeat_interval_ms, self._limits.lease_ms, tuple(continued))
+            if held is not None and held.attempt != claim.attempt:
+                continue
+            if held is None and mine:
+                held = session.held[claim.task_id] = Held(claim.task_id, claim.attempt, go=True)
+            if held is not None and task is not None:
+                held.running = not mine or task.state is TaskState.WORKING
+                # Not mine yet: the accept is being stored, and Go follows it.
+                again.append((claim, held, task.attempt.reports if mine else 0))
+        continued = (ContinuedAttempt(one.task_id, one.attempt, to) for one, _, to in again)
+        welcome = Welcome(
+            self._limits.heartbeat_interval_ms, self._limits.lease_ms, tuple(continued)
         )
-        claimed = {one.task_id for one in continued}
+        if not session.welcome(link, welcome):
+            return session
+        claimed = {claim.task_id for claim, _, _ in again}
         for held in [one for one in session.held.values() if one.task_id not in claimed]:
             await self._lose(session, held)  # the provider does not know of it any more
-        for claim, held in again:
+        for claim, held, _ in again:
             await self._catch_up(session, claim, held)
         self._scheduler.ring()
         return session
@@ -94,8 +101,11 @@ class Execution:
     async def _catch_up(self, session: Session, claim: HeldAttempt, held: Held) -> None:
         """Say again what the provider may have missed."""
         task = await self._ledger.load(claim.task_id)
-        if task is None or task.attempt.holder != session.id:
+        if session.held.get(claim.task_id) is not held:
+            session.send(Cancel(claim.task_id, claim.attempt, "fenced", 0))
             return
+        if task is None or task.attempt.holder != session.id:
+            return  # the accept is still being stored
         if not claim.started:
             held.go = True
             session.send(Go(task.id, held.attempt))
@@ -139,7 +149,11 @@ class Execution:
         self._scheduler.ring()
 
     async def _lose(self, session: Session, held: Held) -> None:
-        session.held.pop(held.task_id, None)
+        inbox = self._inboxes.get((session.id, held.task_id))
+        if inbox is not None and inbox.work is not None:
+            await asyncio.wait((inbox.work,))  # what was reported in time counts
+        if session.held.get(held.task_id) is held:
+            del session.held[held.task_id]
         self._inboxes.pop((session.id, held.task_id), None)
 
         def command(draft: Draft) -> None:
@@ -153,21 +167,16 @@ class Execution:
 
         await self._apply(held.task_id, command)
 
-    async def _apply(self, task_id: str, command: object) -> None:
+    async def _apply(self, task_id: str, command: Callable[[Draft], None]) -> None:
         """Apply until its outcome is known; a refusal means that there was nothing to do."""
-        while True:
-            try:
-                await self._ledger.change(task_id, command)  # type: ignore[arg-type]
-            except OutcomeUnknown:
-                await self._ledger.resolve(task_id)
-                continue
-            except Refusal:
-                pass
-            return
+        with suppress(Refusal):
+            await self._ledger.insist(task_id, command)
 
     def accept(self, session: Session, task_id: str, attempt: int) -> None:
         """A provider takes an offer; its stream is read on while the start is stored."""
-        self._spawn(self._scheduler.accept(session, task_id, attempt))
+        work = asyncio.ensure_future(self._scheduler.accept(session, task_id, attempt))
+        self._accepting.add(work)
+        work.add_done_callback(self._accepting.discard)
 
     def change_credits(self, session: Session, credits: int) -> None:
         """A provider can hold more or fewer attempts."""
@@ -188,22 +197,20 @@ class Execution:
         if inbox is None:
             inbox = self._inboxes[key] = Inbox(self._reporting, session, report.task_id)
         await inbox.put(report)
-        if not inbox.busy and not inbox.parked:
-            inbox.busy = True
-            self._spawn(self._drain(key, inbox))
+        if inbox.work is None and not inbox.parked:
+            self._drain(key, inbox)
 
-    async def _drain(self, key: tuple[str, str], inbox: Inbox) -> None:
+    def _drain(self, key: tuple[str, str], inbox: Inbox) -> None:
+        inbox.parked = False
+        inbox.work = asyncio.ensure_future(self._drained(key, inbox))
+
+    async def _drained(self, key: tuple[str, str], inbox: Inbox) -> None:
         try:
             await inbox.drain()
         finally:
-            inbox.busy = False
+            inbox.work = None
             if inbox.empty and self._inboxes.get(key) is inbox:
                 del self._inboxes[key]
-
-    def _spawn(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
 
     # --- consequences -----------------------------------------------------------------------------
 
@@ -219,10 +226,8 @@ class Execution:
         if held is not None and held.attempt == before.attempt.number:
             self._tell(session, held, before, draft)
         parked = self._inboxes.get((session.id, task.id))
-        if parked is not None and parked.parked and not parked.busy:
-            parked.parked = False
-            parked.busy = True
-            self._spawn(self._drain((session.id, task.id), parked))
+        if parked is not None and parked.parked and parked.work is None:
+            self._drain((session.id, task.id), parked)
 
     def _tell(self, session: Session, held: Held, before: Task, draft: Draft) -> None:
         task = draft.task
@@ -234,6 +239,8 @@ class Execution:
             self._scheduler.ring()
             return
         held.running = task.state is TaskState.WORKING
+        if task.state is TaskState.PAUSED:
+            held.pause = None
         if task.state is not TaskState.WORKING or before.state is TaskState.WORKING:
             return
         if before.state is TaskState.PAUSED:

@@ -10,8 +10,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aiosd.application.errors import OutcomeUnknown
+from aiosd.application.errors import Full, OutcomeUnknown
 from aiosd.application.messages import Go, Offer, OfferWithdrawn
+from aiosd.application.ports import ReadFailed
 from aiosd.application.sessions import Held, Session
 from aiosd.application.windows import Windows
 from aiosd.domain import lifecycle, waits
@@ -96,8 +97,11 @@ class Scheduler:
         while True:
             await self._bell.wait()
             self._bell.clear()
-            while not self._stopping and await self._dispatch_one():
-                pass
+            try:
+                while not self._stopping and await self._dispatch_one():
+                    pass
+            except ReadFailed:
+                asyncio.get_running_loop().call_later(REST_SECONDS, self.ring)
 
     # --- choosing ---------------------------------------------------------------------------------
 
@@ -124,13 +128,14 @@ class Scheduler:
 
     async def _resume(self, task_id: str) -> bool:
         task = await self._ledger.load(task_id)
+        if task is not None and not self._slots.reserve(task):
+            return True  # somebody was faster; it is no candidate until a slot is free
         self._resuming.pop(task_id, None)
-        if task is None or not self._slots.reserve(task):
-            return False
-        try:
-            await self._ledger.change(task_id, waits.take_slot)
-        except (Refusal, OutcomeUnknown):
-            self._slots.release(task_id)
+        if task is not None:
+            try:
+                await self._ledger.insist(task_id, waits.take_slot)
+            finally:
+                self._slots.release(task_id)
         return True
 
     async def _offer(self, task_id: str) -> bool:
@@ -145,7 +150,7 @@ class Scheduler:
         session = self._sessions.available(capability_id, self._avoid.get(task_id, frozenset()))
         if session is None or not self._slots.reserve(task):
             self._return(task)
-            return False
+            return True  # what made it a candidate is over: another one may be left
         timer = asyncio.get_running_loop().call_later(
             self._limits.offer_timeout_ms / 1000, self._unanswered, task_id
         )
@@ -186,25 +191,40 @@ class Scheduler:
         offer.accepted = True
         offer.timer.cancel()
         # Held before the commit, so that observers of the start find its owner.
-        session.held[task_id] = Held(task_id, attempt)
+        held = session.held[task_id] = Held(task_id, attempt)
         try:
             await self._ledger.change(task_id, lambda draft: lifecycle.start(draft, session.id))
         except OutcomeUnknown:
             await self._ledger.resolve(task_id)
+        except Full:
+            self._shun(task_id, session)
         except Refusal:
             pass  # canceled meanwhile; seen below
         task = await self._ledger.load(task_id)
-        owner = task is not None and task.attempt.holder == session.id
-        started = owner and task is not None and task.attempt.number == attempt
-        self._end_offer(task_id, keep_slot=started)
-        held = session.held.get(task_id)
-        if not started or held is None:
-            session.held.pop(task_id, None)
-            session.send(OfferWithdrawn(task_id, attempt))
-            await self._look_again(task_id)
-        elif session.connected:
-            held.go = True
-            session.send(Go(task_id, attempt))
+        started = task is not None and task.attempt.holder == session.id
+        started = started and task is not None and task.attempt.number == attempt
+        self._end_offer(task_id)
+        if started and session.held.get(task_id) is held:
+            if session.connected:
+                held.go = True
+                session.send(Go(task_id, attempt))
+            return
+        if session.held.get(task_id) is held:
+            del session.held[task_id]
+        session.send(OfferWithdrawn(task_id, attempt))
+        if started:
+            await self._take_back(session, task_id, attempt)
+        await self._look_again(task_id)
+
+    async def _take_back(self, session: Session, task_id: str, attempt: int) -> None:
+        """The session ended while its accept was being stored: the go-ahead was never written."""
+
+        def command(draft: Draft) -> None:
+            current = draft.task.attempt
+            if current.holder == session.id and current.number == attempt:
+                lifecycle.requeue(draft, "provider lost before the go-ahead")
+
+        await self._ledger.insist(task_id, command)
 
     async def reject(
         self, session: Session, task_id: str, attempt: int, *, busy: bool, reason: str
@@ -223,15 +243,15 @@ class Scheduler:
         try:
             await self._ledger.change(task_id, lambda draft: lifecycle.reject(draft, reason))
         except Refusal:
+            await self._ledger.resolve(task_id)
             await self._look_again(task_id)
 
-    def _end_offer(self, task_id: str, *, keep_slot: bool = False) -> OnOffer | None:
+    def _end_offer(self, task_id: str) -> OnOffer | None:
         offer = self._offers.pop(task_id, None)
         if offer is not None:
             offer.timer.cancel()
             offer.session.offers.discard(task_id)
-            if not keep_slot:
-                self._slots.release(task_id)
+            self._slots.release(task_id)
             self.ring()
         return offer
 

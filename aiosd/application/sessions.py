@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from aiosd.application.alarm import Alarm
 from aiosd.application.errors import SessionLost
-from aiosd.application.messages import ProviderLink
+from aiosd.application.messages import ProviderLink, ToProvider
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from aiosd.application.messages import Hello, ToProvider
+    from aiosd.application.messages import Hello, Welcome
     from aiosd.application.ports import Clock
 
 REMEMBERED_LOST = 4096
@@ -52,6 +52,8 @@ class Session:
     lease_end: int
     attach_time: int
     link: ProviderLink | None = None
+    #: What was said before Welcome, which comes first on a stream; None afterwards.
+    before_welcome: list[ToProvider] | None = None
     draining: bool = False
     #: It let an offer pass or said busy: nothing is offered for a moment.
     resting: bool = False
@@ -70,7 +72,8 @@ class Session:
     @property
     def ready(self) -> bool:
         """It may be offered something now."""
-        return self.connected and not self.draining and not self.resting and self.free > 0
+        welcome = self.connected and self.before_welcome is None
+        return welcome and not self.draining and not self.resting and self.free > 0
 
     @property
     def free(self) -> int:
@@ -80,8 +83,19 @@ class Session:
 
     def send(self, message: ToProvider) -> None:
         """Send if the stream is open; what matters is said again at re-attach."""
-        if self.link is not None:
+        if self.before_welcome is not None:
+            self.before_welcome.append(message)
+        elif self.link is not None:
             self.link.send(message)
+
+    def welcome(self, link: ProviderLink, welcome: Welcome) -> bool:
+        """Answer Hello; False if another stream took over meanwhile."""
+        if self.link is not link or self.before_welcome is None:
+            return False
+        waiting, self.before_welcome = self.before_welcome, None
+        for message in (welcome, *waiting):
+            link.send(message)
+        return True
 
 
 class Sessions:
@@ -148,6 +162,7 @@ class Sessions:
         session.credits = hello.credits
         session.attach_time = session.attach_time or now
         session.link = link
+        session.before_welcome = []
         session.draining = False
         self._renew(session)
         return session
@@ -163,6 +178,7 @@ class Sessions:
         """The stream ended without Detach: the lease goes on running (re-attach)."""
         if session.link is link:
             session.link = None
+            session.before_welcome = None
 
     def forget(self, session: Session) -> None:
         """The provider detached in order."""
@@ -179,6 +195,8 @@ class Sessions:
                 one for one in self._sessions.values() if one.lease_end <= now and not one.held_back
             ]
             for session in over:
+                if session.lease_end > self._clock.now() or self.get(session.id) is not session:
+                    continue  # heard of again, or detached, while another one was being lost
                 self._sessions.pop(session.id, None)
                 self._remember_lost(session.id)
                 if session.link is not None:

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
 
 class Slots:
-    """`reserve` bridges the time between a decision and its commit."""
+    """`reserve` bridges the time between a decision and its commit; every one is released."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._holders: dict[str, str] = {}  # task id -> tool; WORKING or reserved
-        self._reserved: set[str] = set()
+        self._working: set[str] = set()
+        self._reserved: Counter[str] = Counter()
         self._tools: Counter[str] = Counter()
 
     @property
@@ -36,19 +37,18 @@ class Slots:
 
     def reserve(self, task: Task) -> bool:
         """Take a slot ahead of the commit; True if there was one or the task has one."""
-        if task.id in self._holders:
-            return True
-        if not self.free(task.request.tool_id):
+        if task.id not in self._holders and not self.free(task.request.tool_id):
             return False
+        self._reserved[task.id] += 1
         self._take(task)
-        self._reserved.add(task.id)
         return True
 
     def release(self, task_id: str) -> None:
-        """Give a reservation back that did not lead to WORKING."""
-        if task_id in self._reserved:
-            self._reserved.discard(task_id)
-            self._leave(task_id)
+        """End a reservation; what entered WORKING meanwhile keeps its slot."""
+        self._reserved[task_id] -= 1
+        if self._reserved[task_id] <= 0:
+            del self._reserved[task_id]
+        self._leave(task_id)
 
     def committed(self, before: Task | None, draft: Draft) -> None:
         """Follow the tasks in and out of WORKING (Ledger observer)."""
@@ -58,18 +58,20 @@ class Slots:
     def place(self, task: Task) -> None:
         """Count a task as its state says."""
         if task.state is TaskState.WORKING:
-            self._reserved.discard(task.id)
-            if task.id not in self._holders:
-                self._take(task)
-        elif task.id not in self._reserved or task.terminal:
-            self._reserved.discard(task.id)
+            self._working.add(task.id)
+            self._take(task)
+        else:
+            self._working.discard(task.id)
             self._leave(task.id)
 
     def _take(self, task: Task) -> None:
-        self._holders[task.id] = task.request.tool_id
-        self._tools[task.request.tool_id] += 1
+        if task.id not in self._holders:
+            self._holders[task.id] = task.request.tool_id
+            self._tools[task.request.tool_id] += 1
 
     def _leave(self, task_id: str) -> None:
+        if task_id in self._working or task_id in self._reserved:
+            return
         tool = self._holders.pop(task_id, None)
         if tool is not None:
             self._tools[tool] -= 1
