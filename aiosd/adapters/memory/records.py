@@ -106,7 +106,7 @@ class Records:
     def forget(self, task_id: str) -> None:
         """Delete a terminal task with all it owns; nothing for any other id."""
         record = self.tasks.get(task_id)
-        if record is None or not record.task.end_time:
+        if record is None or not record.task.terminal:
             return
         del self.tasks[task_id], self.by_state[record.task.state][task_id]
         for one in [one for one in self.subscriptions.values() if one.task_id == task_id]:

@@ -314,7 +314,7 @@ def forget(task_ids: Sequence[str], keys_before: int) -> Change:
     def change(tx: Transaction) -> None:
         for task_id in task_ids:
             gone = tx.execute(
-                "DELETE FROM tasks WHERE id = ? AND end_time > 0"
+                "DELETE FROM tasks WHERE id = ? AND state IN (3, 4, 5, 7)"
                 " RETURNING principal, capability_id, state",
                 (task_id,),
             ).get

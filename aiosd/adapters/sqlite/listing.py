@@ -1,47 +1,43 @@
-"""Lists of tasks: which index serves a query, and the SQL that walks it.
+"""Lists of tasks: which indexes serve a query, and the SQL that walks them.
 
-A list is a merge of streams. A stream is a range of one index in which the sort column follows
-columns that are fixed, so it is read in order and left after a page; one stream for each owner,
-and for each state or capability where these are filtered. Only where the counts say that few tasks
-match is it cheaper to fetch them all and sort.
+A list is a merge of streams. A stream is a range of one index that is read in order and left after
+a page: the columns before the one that is sorted by are fixed, so there is a stream for each owner,
+and for each state where these are filtered. Tasks that are few are fetched and sorted instead: the
+open ones, and those of a filter that hardly any task passes, which the counts tell.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from aiosd.adapters.glob import matches
 from aiosd.adapters.sqlite import rows
 from aiosd.adapters.sqlite.queries import TASKS
 from aiosd.application.ports import TaskOrder, TaskPage, TaskQuery
+from aiosd.domain.state import TERMINAL, TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import apsw
 
     from aiosd.adapters.sqlite.changes import CountKey
-    from aiosd.domain.state import TaskState
 
-#: Beyond this, merging costs more than walking.
+#: Beyond this, merging costs more than sorting everything.
 MAX_STREAMS: Final = 64
-#: Fetch and sort when at most one task in this many matches.
-SPARSE: Final = 16
 
-_WALKS = {
-    TaskOrder.CREATE_TIME: "tasks_create_time",
+_OPEN = tuple(state for state in TaskState if state not in TERMINAL)
+_ENDED = tuple(sorted(TERMINAL))
+_ENDED_INDEXES = {
     TaskOrder.STATE_TIME: "tasks_state_time",
     TaskOrder.START_TIME: "tasks_start_time",
     TaskOrder.UPDATE_TIME: "tasks_update_time",
     TaskOrder.PRIORITY: "tasks_priority",
 }
-_STATE_WALKS = {
-    TaskOrder.CREATE_TIME: "tasks_state_create_time",
-    TaskOrder.STATE_TIME: "tasks_state_state_time",
-}
+#: The condition of those indexes, word by word: SQLite does not work out that others imply it.
+_ENDED_CONDITION = "state IN (3, 4, 5, 7)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,26 +70,31 @@ def scope(query: TaskQuery, counts: Mapping[CountKey, int]) -> Scope:
             continue
         principals.add(principal)
         total += n
-    return Scope(
-        tuple(sorted(principals)),
-        tuple(sorted(capabilities)) if query.capability else None,
-        total,
-        owned,
-    )
+    named = tuple(sorted(capabilities)) if query.capability else None
+    return Scope(tuple(sorted(principals)), named, total, owned)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A range of an index; `states` empty and `principal` None are not filtered."""
+
+    index: str
+    states: tuple[TaskState, ...]
+    principal: str | None = None
+
+
 class _Conditions:
     """Terms of a WHERE clause and what is bound to them."""
 
-    terms: list[str]
-    bindings: list[Any]
+    def __init__(self) -> None:
+        self.terms: list[str] = []
+        self.bindings: list[Any] = []
 
     def add(self, term: str, *bindings: Any) -> None:
         self.terms.append(term)
         self.bindings += bindings
 
-    def among(self, column: str, values: tuple[Any, ...]) -> None:
+    def among(self, column: str, values: Sequence[Any]) -> None:
         """The column is one of the values."""
         if len(values) == 1:
             self.add(f"{column} = ?", values[0])
@@ -111,18 +112,21 @@ def page(connection: apsw.Connection, query: TaskQuery, within: Scope) -> TaskPa
     direction = "ASC" if query.ascending else "DESC"
     order = f"{query.order} {direction}, id {direction}"
     wanted = query.skip + query.limit + 1
-    streams = _streams(query, within)
-    bindings = [value for _, where in streams for value in where.bindings]
-    listed = " UNION ALL ".join(
-        f"SELECT * FROM (SELECT row, {query.order}, id FROM tasks{by} WHERE {where}"  # noqa: S608
-        f" ORDER BY {order} LIMIT {wanted:d})"
-        for by, where in streams
-    )
-    page_of = f"{TASKS.replace('FROM tasks', 'FROM listed JOIN tasks USING (row)')}"
+    streams = []
+    bindings: list[Any] = []
+    for stream in _streams(query, within):
+        where = _conditions(query, within, stream)
+        by = f"INDEXED BY {stream.index}" if stream.index else ""
+        streams.append(
+            f"SELECT * FROM (SELECT row, {query.order}, id FROM tasks {by} WHERE {where}"  # noqa: S608
+            f" ORDER BY {order} LIMIT {wanted:d})"
+        )
+        bindings += where.bindings
     sql = (
-        f"WITH listed AS MATERIALIZED (SELECT * FROM ({listed})"  # noqa: S608
+        f"WITH listed AS MATERIALIZED (SELECT * FROM ({' UNION ALL '.join(streams)})"  # noqa: S608
         f" ORDER BY {order} LIMIT {query.limit + 1:d} OFFSET {query.skip:d})"
-        f" {page_of} ORDER BY tasks.{query.order} {direction}, tasks.id {direction}"
+        f" {TASKS.replace('FROM tasks', 'FROM listed JOIN tasks USING (row)')}"
+        f" ORDER BY tasks.{query.order} {direction}, tasks.id {direction}"
     )
     found = connection.execute(sql, bindings).fetchall()
     tasks = tuple(rows.task_of(row) for row in found[: query.limit])
@@ -130,82 +134,78 @@ def page(connection: apsw.Connection, query: TaskQuery, within: Scope) -> TaskPa
     return TaskPage(tasks, total, len(found) > query.limit)
 
 
-def _streams(query: TaskQuery, within: Scope) -> list[tuple[str, _Conditions]]:
-    """Index and conditions of each stream."""
-    capabilities = within.capabilities
+def _streams(query: TaskQuery, within: Scope) -> list[_Stream]:
+    """Streams that cover every task of the query once."""
     if query.context_id:
-        alone = _filters(query, within, states=True, capabilities=True)
-        if query.principals:
-            alone.among("principal", within.principals)
-        return [(" INDEXED BY tasks_context", alone)]
-    sparse = within.total * SPARSE <= within.owned
-    states = tuple(dict.fromkeys(query.states))
-    fixed: tuple[TaskState | str, ...]
-    if states and (sparse or query.order in _STATE_WALKS):
-        index = _STATE_WALKS.get(query.order, "tasks_state_create_time")
-        fixed, column, filters = states, "state", {"capabilities": True}
-    elif capabilities and sparse:
-        index = "tasks_capability"
-        fixed, column, filters = capabilities, "capability_id", {"states": True}
+        return [_Stream("tasks_context", query.states)]
+    by_state = [(state,) for state in dict.fromkeys(query.states)]
+    if _few(query, within):
+        index = "tasks_state" if query.states else "tasks_capability"
+        streams = _by_owner(index, within, [query.states])
+    elif query.order is TaskOrder.CREATE_TIME:
+        index = "tasks_state" if query.states else "tasks_create_time"
+        streams = _by_owner(index, within, by_state or [()])
     else:
-        index = _WALKS[query.order]
-        fixed, column, filters = (), "", {"states": True, "capabilities": True}
-    streams: list[tuple[str, _Conditions]] = []
-    for principal, value in product(within.principals, fixed or (None,)):
-        where = _filters(query, within, **filters)
-        where.add("principal = ?", principal)
-        if value is not None:
-            where.add(f"{column} = ?", value)
-        streams.append((f" INDEXED BY {index}", where))
-    if len(streams) <= MAX_STREAMS:
-        return streams
-    alone = _filters(query, within, states=True, capabilities=True)
-    if query.principals:
-        alone.among("principal", within.principals)
-    return [("", alone)]
+        open_ones = [state for state in _OPEN if state in query.states or not query.states]
+        ended = [state for state in _ENDED if state in query.states or not query.states]
+        apart = query.order is TaskOrder.STATE_TIME
+        groups = [(state,) for state in ended] if apart else [tuple(ended)] if ended else []
+        streams = _by_owner("tasks_state", within, [tuple(open_ones)] if open_ones else [])
+        streams += _by_owner(_ENDED_INDEXES[query.order], within, groups)
+    return streams if len(streams) <= MAX_STREAMS else [_Stream("", query.states)]
 
 
-def _filters(
-    query: TaskQuery, within: Scope, *, states: bool = False, capabilities: bool = False
-) -> _Conditions:
-    """What a stream must check row by row, and where it begins."""
-    where = _Conditions([], [])
+def _few(query: TaskQuery, within: Scope) -> bool:
+    """Whether fetching all that match costs less than walking past what does not.
+
+    A walk passes owned / total tasks for each one that it keeps.
+    """
+    if not query.states and within.capabilities is None:
+        return False
+    wanted = query.skip + query.limit + 1
+    return within.total * within.total <= wanted * within.owned
+
+
+def _by_owner(index: str, within: Scope, groups: Iterable[tuple[TaskState, ...]]) -> list[_Stream]:
+    return [_Stream(index, group, principal) for group in groups for principal in within.principals]
+
+
+def _conditions(query: TaskQuery, within: Scope, stream: _Stream) -> _Conditions:
+    """What holds for a stream's tasks, and where it begins."""
+    where = _filters(query, within, stream.states)
+    if stream.principal is not None:
+        where.add("principal = ?", stream.principal)
+    elif query.principals:
+        where.among("principal", within.principals)
+    if stream.index in _ENDED_INDEXES.values():
+        where.add(_ENDED_CONDITION)
+    if query.after is not None:
+        where.add(f"({query.order}, id) {'>' if query.ascending else '<'} (?, ?)", *query.after)
+    return where
+
+
+def _filters(query: TaskQuery, within: Scope, states: tuple[TaskState, ...]) -> _Conditions:
+    where = _Conditions()
+    if states:
+        where.among("state", states)
+    if within.capabilities is not None:
+        where.among("capability_id", within.capabilities)
     if query.context_id:
         where.add("context_id = ?", query.context_id)
-    if states and query.states:
-        where.among("state", tuple(query.states))
-    if capabilities and within.capabilities is not None:
-        where.among("capability_id", within.capabilities)
     if query.created_since:
         where.add("create_time >= ?", query.created_since)
     if query.created_until:
         where.add("create_time <= ?", query.created_until)
     if query.state_since:
         where.add("state_time >= ?", query.state_since)
-    if query.after is not None:
-        where.add(f"({query.order}, id) {'>' if query.ascending else '<'} (?, ?)", *query.after)
     return where
 
 
 def _total(connection: apsw.Connection, query: TaskQuery, within: Scope) -> int:
-    """From the counts where they know it, else counted on an index; `after` does not matter."""
-    timed = query.created_since or query.created_until or query.state_since
-    if not timed and not query.context_id:
+    """From the counts where they know it, else counted on an index; the cursor does not matter."""
+    if not (query.created_since or query.created_until or query.state_since or query.context_id):
         return within.total
-    where = _filters(
-        TaskQuery(
-            context_id=query.context_id,
-            states=query.states,
-            created_since=query.created_since,
-            created_until=query.created_until,
-            state_since=query.state_since,
-        ),
-        within,
-        states=True,
-        capabilities=True,
-    )
-    if query.principals:
-        where.among("principal", within.principals)
+    where = _conditions(replace(query, after=None), within, _Stream("", query.states))
     sql = f"SELECT count(*) FROM tasks WHERE {where}"  # noqa: S608 - terms are ours, values bound
     return int(connection.execute(sql, where.bindings).get)
 

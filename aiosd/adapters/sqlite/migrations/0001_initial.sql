@@ -27,16 +27,17 @@ CREATE INDEX tasks_open ON tasks (state) WHERE state IN (2, 6, 8, 9);
 CREATE INDEX tasks_due ON tasks (due_time) WHERE due_time > 0;
 CREATE INDEX tasks_ended ON tasks (end_time) WHERE end_time > 0;
 
--- Lists. Equal times are few, so the id is not part of these; equal priorities are many.
+-- Lists. A list by anything but the time of creation is a merge of the open tasks, which are few
+-- and sorted when they are read, with one of the indexes of ended ones, which are written once.
+-- Equal times are few too, so the id is not part of these; equal priorities are many.
 CREATE INDEX tasks_context ON tasks (context_id);
 CREATE INDEX tasks_create_time ON tasks (principal, create_time);
 CREATE INDEX tasks_capability ON tasks (principal, capability_id, create_time);
-CREATE INDEX tasks_state_create_time ON tasks (principal, state, create_time);
-CREATE INDEX tasks_state_time ON tasks (principal, state_time);
-CREATE INDEX tasks_state_state_time ON tasks (principal, state, state_time);
-CREATE INDEX tasks_start_time ON tasks (principal, start_time);
-CREATE INDEX tasks_update_time ON tasks (principal, update_time);
-CREATE INDEX tasks_priority ON tasks (principal, priority, id);
+CREATE INDEX tasks_state ON tasks (principal, state, create_time);
+CREATE INDEX tasks_state_time ON tasks (principal, state, state_time) WHERE state IN (3, 4, 5, 7);
+CREATE INDEX tasks_start_time ON tasks (principal, start_time) WHERE state IN (3, 4, 5, 7);
+CREATE INDEX tasks_update_time ON tasks (principal, update_time) WHERE state IN (3, 4, 5, 7);
+CREATE INDEX tasks_priority ON tasks (principal, priority, id) WHERE state IN (3, 4, 5, 7);
 
 -- How many tasks there are of each kind, so that a total costs nothing.
 CREATE TABLE task_counts (
