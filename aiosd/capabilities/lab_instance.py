@@ -33,7 +33,7 @@ async def switch_model(operation: OperationContext, params: dict[str, Any]) -> N
     """`{model}`: make it the model of the instance."""
     model = required(params, "model", str)
     if not model:
-        raise OperationFailed("params.model: must not be empty", "INVALID_INVOCATION")
+        raise invalid("model: must not be empty")
     await operation.commit({**operation.state, "model": model}, {"model": model})
 
 

@@ -40,9 +40,13 @@ def parse(value: dict[str, Any]) -> content_pb2.Part:
         if kind == "text":
             part.text = value["text"]
         else:
-            part.data = json.dumps(value["data"], ensure_ascii=False, separators=(",", ":"))
-    part.metadata = json.dumps(metadata, ensure_ascii=False) if metadata else ""
+            part.data = _text(value["data"])
+    part.metadata = _text(metadata) if metadata else ""
     return part
+
+
+def _text(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _kept(kind: str, media_type: str, members: dict[str, Any]) -> dict[str, Any]:
