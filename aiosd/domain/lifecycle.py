@@ -71,7 +71,8 @@ def start(draft: Draft, holder: str) -> int:
         draft.enter(TaskState.WORKING, "start", phase=Phase.RUNNING, attempt=attempt)
     else:
         draft.update(phase=Phase.RUNNING, attempt=attempt)
-    draft.emit(AttemptChanged(number, "started"))
+    if number > 1:  # the first start is told by WORKING itself (X06)
+        draft.emit(AttemptChanged(number, "started"))
     return number
 
 
