@@ -185,22 +185,27 @@ class Attempt:
             self._running.clear()
             if self.pause_callbacks:
                 self._stopped_others = True
-                if await self._call(self.pause_callbacks):
-                    self._report_paused()
+                if not await self._call(self.pause_callbacks):
+                    await self._release()
+                    return
+                self._report_paused()
             elif self._standing:
                 self._report_paused()
 
     async def _go_on(self, *, answer: bool) -> None:
         async with self._turn:
-            if self._stopped_others:
-                self._stopped_others = False
-                await self._call(self.resume_callbacks)
-            self._paused_number = 0
-            self._outbox.set_paused(self.key, False)
-            if answer:
-                await self.tell(wire.Report(resumed=wire.Resumed()))
-            self._pause_wanted.clear()
-            self._running.set()
+            await self._release(answer=answer)
+
+    async def _release(self, *, answer: bool = False) -> None:
+        if self._stopped_others:
+            self._stopped_others = False
+            await self._call(self.resume_callbacks)
+        self._paused_number = 0
+        self._outbox.set_paused(self.key, False)
+        if answer:
+            await self.tell(wire.Report(resumed=wire.Resumed()))
+        self._pause_wanted.clear()
+        self._running.set()
 
     def _report_paused(self) -> None:
         if self._paused_number:

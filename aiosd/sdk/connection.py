@@ -55,6 +55,12 @@ class Endpoint:
             return aio.secure_channel(self.target, self.credentials, options=_CHANNEL_OPTIONS)
         return aio.insecure_channel(self.target, options=_CHANNEL_OPTIONS)
 
+    def open_blocking(self) -> grpc.Channel:
+        """As `open`, for threads."""
+        if self.credentials is not None:
+            return grpc.secure_channel(self.target, self.credentials, options=_CHANNEL_OPTIONS)
+        return grpc.insecure_channel(self.target, options=_CHANNEL_OPTIONS)
+
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """What every call carries."""
         return (("authorization", f"Bearer {self.token}"),) if self.token else ()

@@ -58,8 +58,8 @@ async def live(attempt: Attempt, code: CapabilityCode, outbox: Outbox, stream: i
     if attempt.begin.done() or not outbox.accept(attempt.key, stream):
         return
     try:
-        # Nothing runs before Go, and nothing at all when Cancel is already there with it.
-        if await attempt.begin and not attempt.cancel_reason:
+        # Nothing runs before Go, and nothing at all when its end came together with it.
+        if await attempt.begin and not attempt.cancel_reason and not attempt.lost:
             outbox.start(attempt.key)
             ending = await _execute(attempt, code, arguments)
         else:

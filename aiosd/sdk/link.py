@@ -1,26 +1,26 @@
-"""The Attach stream: opened, kept alive and opened again, on a thread of its own.
+"""The Attach stream: opened, kept alive and opened again, on threads of its own.
 
 The lease of a provider is renewed by heartbeats. If they came from the event loop that runs the
-capabilities, one busy capability would have all its neighbours declared dead; so the whole link
-lives on its own loop, and only what the daemon said is handed to the user's.
+capabilities, one busy capability would have all its neighbours declared dead; so the link uses
+gRPC's blocking interface and only hands over what the daemon said. (A second event loop would not
+do: all loops of a process share grpc.aio's one completion queue, and one that ends spoils it.)
+
+Two threads work on a stream: gRPC's own, which pulls what is to be sent out of `_outgoing`, and
+the link's, which reads.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import grpc
-from grpc import aio
 
 from aiosd.api.provider.v1 import provider_service_pb2 as wire
-from aiosd.api.provider.v1.provider_service_pb2_grpc import ProviderServiceStub
 from aiosd.sdk import rpc_status
 from aiosd.sdk.connection import Endpoint, jittered
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("aiosd.sdk")
 
-AttachCall: TypeAlias = aio.StreamStreamCall[wire.AttachRequest, wire.AttachResponse]
-
 WELCOME_TIMEOUT_S = 10.0
 """How long the daemon may take to answer Hello."""
 
 DETACH_TIMEOUT_S = 2.0
-"""How long an end in order may take."""
+"""How long the daemon may take to close the stream after Detach."""
+
+_ATTACH = f"/{wire.DESCRIPTOR.services_by_name['ProviderService'].full_name}/Attach"
 
 _FATAL = frozenset(
     {
@@ -74,8 +74,29 @@ Incoming: TypeAlias = Heard | SessionLost | LinkEnded
 Deliver: TypeAlias = Callable[[Incoming], None]
 
 
+class _Stream:
+    """One Attach call."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.call: grpc.Call | None = None
+        self.welcome = wire.Welcome()
+        self.welcomed = threading.Event()
+        self.unanswered_since: float | None = None
+        self.silent = False
+        """True once it was given up because the daemon did not answer."""
+
+    def give_up(self) -> None:
+        self.silent = True
+        self.cancel()
+
+    def cancel(self) -> None:
+        if self.call is not None:
+            self.call.cancel()
+
+
 class Link:
-    """Keeps a provider attached until `stop`. `deliver` is called on the link's own thread."""
+    """Keeps a provider attached until `stop`; `introduce` and `deliver` run on its thread."""
 
     def __init__(
         self,
@@ -88,143 +109,103 @@ class Link:
         self._outbox = outbox
         self._introduce = introduce
         self._deliver = deliver
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._wakeup = asyncio.Event()
-        self._stop = asyncio.Event()
-        self._detach_reason: str | None = None
-        self._conversing = False
-        self._attached = False
-        self._unanswered_since: float | None = None
+        self._stop = threading.Event()
+        self._stop_reason = ""
+        self._stream: _Stream | None = None
         self._frozen_until = 0.0
         self._thread = threading.Thread(target=self._main, name="aiosd-link", daemon=True)
 
     def start(self) -> None:
         """Begin to attach."""
-        self._outbox.wake = lambda: self._call_soon(self._wakeup.set)
         self._thread.start()
 
     def stop(self, reason: str) -> None:
         """Send what is waiting, then Detach, and end; LinkEnded is delivered when it is done."""
-        self._detach_reason = reason
-        self._call_soon(self._begin_stop)
+        self._stop_reason = reason
+        self._stop.set()
+        self._outbox.wake()
+        stream = self._stream
+        if stream is not None and not stream.welcomed.is_set():
+            stream.cancel()  # nobody to take leave of
 
     def freeze(self, duration_ms: int) -> None:
         """Testing seam: send nothing, heartbeats included, for this long."""
         self._frozen_until = time.monotonic() + duration_ms / 1000
 
-    def _call_soon(self, callback: Callable[[], object]) -> None:
-        # The loop may have ended in between; then there is nobody left to call.
-        with contextlib.suppress(RuntimeError):
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(callback)
-
-    def _begin_stop(self) -> None:
-        self._stop.set()
-        self._wakeup.set()
-        if self._task is not None:
-            limit = 2 * DETACH_TIMEOUT_S if self._conversing else 0
-            asyncio.get_running_loop().call_later(limit, self._task.cancel)
-
     def _main(self) -> None:
         error: BaseException | None = None
         try:
-            asyncio.run(self._keep_attached())
-        except asyncio.CancelledError:
-            pass  # an end that took too long
+            self._keep_attached()
         except BaseException as problem:  # handed over to the loop that waits for it
             error = problem
-        with contextlib.suppress(RuntimeError):  # the user's loop may be gone
-            self._deliver(LinkEnded(error))
+        self._hand_over(LinkEnded(error))
 
-    async def _keep_attached(self) -> None:
-        self._task = asyncio.current_task()
-        self._loop = asyncio.get_running_loop()
-        if self._detach_reason is not None:  # before there was a loop to tell
-            return
+    def _hand_over(self, incoming: Incoming) -> None:
+        try:
+            self._deliver(incoming)
+        except RuntimeError:  # the user's loop is closed: there is nobody left to work for
+            self._stop.set()
+
+    def _keep_attached(self) -> None:
         failures = 0
         while not self._stop.is_set():
-            await self._thaw()
-            self._attached = False
+            self._thaw()
+            stream: _Stream | None = None
             try:
-                await self._attach()
+                with self._endpoint.open_blocking() as channel:
+                    hello = self._introduce()
+                    self._stream = stream = _Stream(self._outbox.begin_stream(hello))
+                    self._attach(channel, stream, hello)
                 problem = "the daemon ended the stream"
-            except aio.AioRpcError as error:
+            except grpc.RpcError as error:
                 problem = self._judge(rpc_status.from_rpc(error))
-            except TimeoutError:
-                problem = "the daemon does not answer"
             finally:
+                self._stream = None
                 self._outbox.end_stream()
             if self._stop.is_set():
                 return
-            failures = 0 if self._attached else failures + 1
+            failures = 0 if stream is not None and stream.welcomed.is_set() else failures + 1
             if failures < 2:
+                silent = stream is not None and stream.silent
+                problem = "the daemon does not answer" if silent else problem
                 log.warning("provider.detached problem=%s", problem)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), jittered(failures))
+            self._stop.wait(jittered(failures))
 
     def _judge(self, error: AiosdError) -> str:
         """Why to attach again, as text. Raises the error if there is no point in it."""
         if error.reason == "SESSION_LOST":
             self._outbox.renew_session()
-            self._deliver(SessionLost())
+            self._hand_over(SessionLost())
         elif error.code in _FATAL:
             raise error
         return str(error)
 
-    async def _attach(self) -> None:
-        """One stream, from Hello to its end."""
-        async with self._endpoint.open() as channel:
-            hello = self._introduce()
-            stream = self._outbox.begin_stream(hello)
-            call = ProviderServiceStub(channel).Attach(metadata=self._endpoint.metadata())
-            try:
-                responses = aiter(call)
-                async with asyncio.timeout(WELCOME_TIMEOUT_S):
-                    await call.write(_request([wire.ProviderMessage(hello=hello)]))
-                    first = await anext(responses, None)
-                if first is None or not first.messages[0].HasField("welcome"):
-                    return
-                welcome = first.messages[0].welcome
-                self._outbox.settle(welcome)
-                self._attached = self._conversing = True
-                self._unanswered_since = None
-                self._deliver(Heard(stream, first.messages))
-                log.info("provider.attached name=%s daemon=%s", hello.name, welcome.version)
-                await self._converse(call, responses, stream, welcome)
-            finally:
-                self._conversing = False
-                call.cancel()
-
-    async def _converse(
-        self,
-        call: AttachCall,
-        responses: AsyncIterator[wire.AttachResponse],
-        stream: int,
-        welcome: wire.Welcome,
-    ) -> None:
-        """Read and write at the same time until either is over."""
-        reader = asyncio.ensure_future(self._read(responses, stream))
-        writer = asyncio.ensure_future(self._write(call, welcome))
+    def _attach(self, channel: grpc.Channel, stream: _Stream, hello: wire.Hello) -> None:
+        """Read one stream from Welcome to its end. Raises RpcError unless it ended with OK."""
+        attach = channel.stream_stream(
+            _ATTACH,
+            request_serializer=wire.AttachRequest.SerializeToString,
+            response_deserializer=wire.AttachResponse.FromString,
+        )
+        responses = attach(self._outgoing(stream, hello), metadata=self._endpoint.metadata())
+        stream.call = responses
         try:
-            await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
-            if writer.done() and not isinstance(writer.exception(), TimeoutError):
-                # Detach was written, or the stream broke: its status comes to the reader.
-                await asyncio.wait({reader}, timeout=DETACH_TIMEOUT_S)
+            for response in responses:
+                stream.unanswered_since = None
+                if not stream.welcomed.is_set():
+                    if not response.messages[0].HasField("welcome"):
+                        return
+                    stream.welcome = response.messages[0].welcome
+                    self._outbox.settle(stream.welcome)
+                    log.info(
+                        "provider.attached name=%s daemon=%s", hello.name, stream.welcome.version
+                    )
+                news = [message for message in response.messages if self._is_news(message)]
+                if news:
+                    self._hand_over(Heard(stream.number, news))
+                stream.welcomed.set()
         finally:
-            reader.cancel()
-            writer.cancel()
-            results = await asyncio.gather(reader, writer, return_exceptions=True)
-        for result in results:
-            if isinstance(result, aio.AioRpcError | TimeoutError):
-                raise result
-
-    async def _read(self, responses: AsyncIterator[wire.AttachResponse], stream: int) -> None:
-        async for response in responses:
-            self._unanswered_since = None
-            news = [message for message in response.messages if self._is_news(message)]
-            if news:
-                self._deliver(Heard(stream, news))
+            stream.cancel()
 
     def _is_news(self, message: wire.DaemonMessage) -> bool:
         """Settle what is the link's own business; False if it is nobody else's."""
@@ -239,44 +220,47 @@ class Link:
                 pass
         return True
 
-    async def _write(self, call: AttachCall, welcome: wire.Welcome) -> None:
-        """Write what is waiting and, in time, a heartbeat; returns when Detach was written.
-
-        Raises TimeoutError when heartbeats went unanswered for a lease.
-        """
-        lease = welcome.lease.ToMilliseconds() / 1000 or 15.0
+    def _outgoing(self, stream: _Stream, hello: wire.Hello) -> Iterator[wire.AttachRequest]:
+        """What goes out: Hello, then what is waiting and, in time, heartbeats, until Detach."""
+        yield _request([wire.ProviderMessage(hello=hello)])
+        if not stream.welcomed.wait(WELCOME_TIMEOUT_S):
+            stream.give_up()
+            return
+        lease = stream.welcome.lease.ToMilliseconds() / 1000 or 15.0
         # So early that a heartbeat which is late by a quarter still comes in time.
-        interval = (welcome.heartbeat_interval.ToMilliseconds() / 1000 or 5.0) * 0.75
+        interval = (stream.welcome.heartbeat_interval.ToMilliseconds() / 1000 or 5.0) * 0.75
         beat_at, beats = time.monotonic() + interval, 0
         while True:
-            messages = self._outbox.take()
-            if not messages and self._detach_reason is not None:
-                detach = wire.Detach(reason=self._detach_reason)
-                await call.write(_request([wire.ProviderMessage(detach=detach)]))
-                await call.done_writing()
+            messages = self._outbox.take(stream.number, beat_at, self._stop)
+            if messages is None:  # the stream is over
+                return
+            if not messages and self._stop.is_set():
+                yield _request([wire.ProviderMessage(detach=wire.Detach(reason=self._stop_reason))])
+                self._close_in_time(stream)
                 return
             now = time.monotonic()
             if now >= beat_at:
                 beats += 1
                 beat_at = now + interval
                 messages.insert(0, wire.ProviderMessage(heartbeat=wire.Heartbeat(number=beats)))
-                if self._unanswered_since is None:
-                    self._unanswered_since = now
-                elif now - self._unanswered_since > lease:
-                    raise TimeoutError
+                if stream.unanswered_since is None:
+                    stream.unanswered_since = now
+                elif now - stream.unanswered_since > lease:
+                    stream.give_up()
+                    return
             if messages:
-                await self._thaw()
-                async with asyncio.timeout(lease):
-                    await call.write(_request(messages))
-                continue
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wakeup.wait(), beat_at - now)
-            self._wakeup.clear()
+                self._thaw()
+                yield _request(messages)
 
-    async def _thaw(self) -> None:
+    def _close_in_time(self, stream: _Stream) -> None:
+        timer = threading.Timer(DETACH_TIMEOUT_S, stream.cancel)
+        timer.daemon = True
+        timer.start()
+
+    def _thaw(self) -> None:
         left = self._frozen_until - time.monotonic()
         if left > 0:
-            await asyncio.sleep(left)
+            time.sleep(left)
 
 
 def _request(messages: list[wire.ProviderMessage]) -> wire.AttachRequest:

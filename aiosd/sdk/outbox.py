@@ -2,13 +2,14 @@
 
 Every attempt keeps its numbered reports until the daemon has stored them, so that a new stream can
 begin where the old one broke. Capabilities add from the user's event loop, the link takes from its
-own thread: one lock guards it all, and nothing here ever waits.
+own threads: one lock guards it all, and nothing waits but `take`.
 """
 
 from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -17,7 +18,7 @@ from aiosd.api.provider.v1 import provider_service_pb2 as wire
 from aiosd.sdk.connection import MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 AttemptKey: TypeAlias = tuple[str, int]
 """Task id and attempt number: what every message of the protocol names."""
@@ -60,28 +61,26 @@ class Outbox:
     """Held attempts and operations, their reports, and the queue of the current stream."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._attempts: dict[AttemptKey, _HeldAttempt] = {}
         self._operations: dict[str, _HeldOperation] = {}
         self._queue: deque[wire.ProviderMessage] = deque()
         self._stream = 0
         self._open = False
         self._session_id = _new_session_id()
-        self.wake: Callable[[], None] = _nobody
-        """Called, from any thread, when there is something to take."""
 
     # --- from the user's event loop -------------------------------------------------------------
 
     def accept(self, key: AttemptKey, stream: int) -> bool:
         """Hold an offered attempt and say so; False if the stream that offered it is gone."""
         with self._lock:
-            if stream != self._stream or not self._open:
+            if not self._is_on(stream):
                 return False
             self._attempts[key] = _HeldAttempt()
             self._queue.append(
                 wire.ProviderMessage(accept=wire.Accept(task_id=key[0], attempt=key[1]))
             )
-        self.wake()
+            self._lock.notify_all()
         return True
 
     def say(self, message: wire.ProviderMessage) -> None:
@@ -89,7 +88,7 @@ class Outbox:
         with self._lock:
             if self._open:
                 self._queue.append(message)
-        self.wake()
+                self._lock.notify_all()
 
     def start(self, key: AttemptKey) -> None:
         """Note that Go arrived."""
@@ -126,7 +125,7 @@ class Outbox:
             held.unacknowledged.append(report)
             if self._open:
                 self._queue.append(wire.ProviderMessage(report=report))
-        self.wake()
+                self._lock.notify_all()
         return report.number
 
     def drop(self, key: AttemptKey) -> None:
@@ -153,7 +152,7 @@ class Outbox:
             held.unacknowledged.append(report)
             if self._open:
                 self._queue.append(wire.ProviderMessage(operation_report=report))
-        self.wake()
+                self._lock.notify_all()
         return report.number
 
     def drop_operation(self, operation_id: str) -> None:
@@ -200,12 +199,19 @@ class Outbox:
                     wire.ProviderMessage(operation_report=one) for one in operation.unacknowledged
                 )
             self._open = True
+            self._lock.notify_all()
 
     def end_stream(self) -> None:
         """Queue nothing more for a stream that is gone."""
         with self._lock:
             self._open = False
             self._queue.clear()
+            self._lock.notify_all()
+
+    def wake(self) -> None:
+        """Have `take` look again."""
+        with self._lock:
+            self._lock.notify_all()
 
     def renew_session(self) -> None:
         """Begin again as somebody new, who holds nothing."""
@@ -215,17 +221,32 @@ class Outbox:
             self._operations.clear()
             self._queue.clear()
 
-    def take(self) -> list[wire.ProviderMessage]:
-        """What is waiting, in order, as much as one message should carry; empty: nothing."""
+    def take(
+        self, stream: int, until: float, stop: threading.Event
+    ) -> list[wire.ProviderMessage] | None:
+        """What is waiting, in order, as much as one message should carry.
+
+        Waits for something until the monotonic time `until`, or until `stop` is set; empty: there
+        was nothing. None: the stream is over.
+        """
         batch: list[wire.ProviderMessage] = []
         size = 0
         with self._lock:
+            while self._is_on(stream) and not self._queue and not stop.is_set():
+                left = until - time.monotonic()
+                if left <= 0 or not self._lock.wait(left):
+                    break
+            if not self._is_on(stream):
+                return None
             while self._queue and len(batch) < _BATCH_MESSAGES:
                 size += self._queue[0].ByteSize()
                 if batch and size > _BATCH_BYTES:
                     break
                 batch.append(self._queue.popleft())
         return batch
+
+    def _is_on(self, stream: int) -> bool:
+        return self._open and stream == self._stream
 
     def acknowledge(self, ack: wire.Ack) -> None:
         """Forget reports that are stored. A refused one stays until a later one is stored: the
@@ -248,7 +269,3 @@ class Outbox:
 
 def _new_session_id() -> str:
     return f"sess-{secrets.token_hex(16)}"
-
-
-def _nobody() -> None:
-    """Before there is a link."""

@@ -9,6 +9,7 @@ import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
+from grpc import aio
 
 from aiosd.sdk.errors import (
     AiosdError,
@@ -27,8 +28,6 @@ from aiosd.sdk.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from grpc import aio
 
 _DETAILS = "grpc-status-details-bin"
 
@@ -49,8 +48,10 @@ _KINDS: dict[grpc.StatusCode, type[AiosdError]] = {
 }
 
 
-def from_rpc(error: aio.AioRpcError) -> AiosdError:
-    """The AiosdError that a failed call stands for."""
+def from_rpc(error: grpc.RpcError) -> AiosdError:
+    """The AiosdError that a failed call stands for, made with either interface of gRPC."""
+    if not isinstance(error, grpc.Call | aio.AioRpcError):
+        return AiosdError(grpc.StatusCode.UNKNOWN, message=str(error))
     details = _Details()
     for key, value in error.trailing_metadata() or ():
         if key == _DETAILS and isinstance(value, bytes):

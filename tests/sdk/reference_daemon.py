@@ -1,4 +1,4 @@
-"""The provider protocol, followed to the letter, over a real socket: what the SDK is tested against.
+"""The provider protocol, followed to the letter, over a real socket, for tests of the SDK.
 
 It is written on the contract alone. What it stores survives `stop` and `start`, as a daemon's
 store would. Faults are scripted: streams are cut, acknowledgements swallowed, reports refused.
@@ -197,7 +197,7 @@ class ReferenceDaemon(ProviderServiceServicer):
         requests = aiter(request_iterator)
         hello = (await anext(requests)).messages[0].hello
         out: asyncio.Queue[wire.DaemonMessage | Exception] = asyncio.Queue()
-        await context.write(wire.AttachResponse(messages=[self._welcome(hello)]))
+        out.put_nowait(self._welcome(hello))
         async with self._changed:
             self._out = out
             self.hellos.append(hello)
