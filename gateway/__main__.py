@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 EXIT_USAGE: Final = 2
 EXIT_FAILED: Final = 1
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("gateway")
 
 
 class GatewayServer(uvicorn.Server):

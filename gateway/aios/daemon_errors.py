@@ -95,7 +95,7 @@ def from_daemon(refused: DaemonError) -> AiosError:
     details = refused.message
     if refused.reason in _FIELDS:
         data["field"] = _FIELDS[refused.reason]
-    if refused.violations:
+    elif refused.violations:
         field = field_name(refused.violations[0].field)
         data["field"] = field
         details = f"{field} {refused.violations[0].description}"

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 
-def frames(events: Iterable[event_pb2.Event]) -> list[Frame]:
-    """The frames of events, in their order."""
+def frames(events: Iterable[event_pb2.Event], trace_parent: str) -> list[Frame]:
+    """The frames of events, in their order. `trace_parent` is the task's."""
     written = []
     for event in events:
-        named = name_and_data(event)
+        named = name_and_data(event, trace_parent)
         if named is not None:
             name, data = named
             event_id = format_event_id(event.sequence)
@@ -34,16 +34,16 @@ def frames(events: Iterable[event_pb2.Event]) -> list[Frame]:
     return written
 
 
-def missed(events: Iterable[event_pb2.Event]) -> list[Json]:
+def missed(events: Iterable[event_pb2.Event], trace_parent: str) -> list[Json]:
     """Events as `missed_events` lists them, with the very data of their frames (R074)."""
     return [
         {"id": format_event_id(event.sequence), "event": named[0], "data": named[1]}
         for event in events
-        if (named := name_and_data(event)) is not None
+        if (named := name_and_data(event, trace_parent)) is not None
     ]
 
 
-def name_and_data(event: event_pb2.Event) -> tuple[str, Json] | None:
+def name_and_data(event: event_pb2.Event, trace_parent: str) -> tuple[str, Json] | None:
     """The name and the data of an event; None for what this wire does not tell."""
     data: Json = {"task_id": event.task_id}
     match event.WhichOneof("payload"):
@@ -68,7 +68,7 @@ def name_and_data(event: event_pb2.Event) -> tuple[str, Json] | None:
                 "artifacts": render.artifact_summaries(event.result_stored.artifacts),
             }
         case "failed":
-            return "task.error", data | _error(event)
+            return "task.error", data | _error(event, trace_parent)
         case "logged":
             level = words.LOG_LEVELS.get(event.logged.level, "INFO")
             return "task.log", data | _log(event, level, event.logged.message)
@@ -91,13 +91,13 @@ def _status(event: event_pb2.Event) -> Json:
     return data
 
 
-def _error(event: event_pb2.Event) -> Json:
+def _error(event: event_pb2.Event, trace_parent: str) -> Json:
     failed_at = to_text(event.time)
     error = render.failure(
         event.failed.failure,
         rejected=event.failed.failure.reason == "rejected",
         failed_at=failed_at,
-        trace_parent=event.trace_parent,
+        trace_parent=event.trace_parent or trace_parent,
         outcome=event.failed.outcome,
         advice=event.failed.retry_advice,
     )

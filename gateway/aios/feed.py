@@ -47,6 +47,7 @@ class Feed:
         self._caller = caller
         self._subscription_id = subscription_id
         self._cursor = after_sequence
+        self._trace_parent = ""
         self._responses: AsyncGenerator[task_service_pb2.SubscribeToTaskResponse, None] | None
         self._responses = None
         self._first: task_service_pb2.SubscribeToTaskResponse | None = None
@@ -110,7 +111,9 @@ class Feed:
                 yield self._chunk(response)
 
     def _chunk(self, response: task_service_pb2.SubscribeToTaskResponse) -> bytes:
-        frames = events.frames(response.events)
+        if response.HasField("task"):
+            self._trace_parent = response.task.trace_parent
+        frames = events.frames(response.events, self._trace_parent)
         if response.truncated:
             frames.insert(0, _truncated(response.oldest_sequence))
         newest = response.events[-1].sequence if response.events else 0

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from aiosd.api.v1 import (
     subscription_pb2,
     subscription_service_pb2,
+    task_service_pb2,
     webhook_pb2,
     webhook_service_pb2,
 )
@@ -76,7 +77,14 @@ async def resubscribe(params: ResubscribeParams, call: Call) -> Json:
         request.after_sequence = 0
     answer = await call.ask(call.daemon.subscriptions.CreateSubscription, request)
     rendered = _subscribed(answer.subscription)
-    rendered["missed_events"] = events.missed(answer.missed_events)
+    trace_parent = ""
+    if any(event.HasField("failed") for event in answer.missed_events):
+        # An error names the trace of its task, in a stream, here and in the task alike.
+        found = await call.ask(
+            call.daemon.tasks.GetTask, task_service_pb2.GetTaskRequest(task_id=params.task_id)
+        )
+        trace_parent = found.task.trace_parent
+    rendered["missed_events"] = events.missed(answer.missed_events, trace_parent)
     if answer.truncated:
         rendered["truncated"] = True
         rendered["oldest_event_id"] = sse.format_event_id(answer.oldest_sequence)
