@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from aiosd.domain.capability import Capability
     from aiosd.domain.content import Message
     from aiosd.domain.event import Event
+    from aiosd.domain.instance import Instance
+    from aiosd.domain.operation import Operation, OperationEvent
     from aiosd.domain.task import StateChange
 
 
@@ -204,4 +206,45 @@ class Registry(Protocol):
 
     async def subscription(self, subscription_id: str) -> Subscription | None:
         """A subscription by id."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OperationQuery:
+    """Filters joined by AND; empty means no filter. `before` is the last id of the page before."""
+
+    principal: str = ""
+    instance_id: str = ""
+    active: bool = False
+    before: str = ""
+    limit: int = 50
+
+
+class Runtimes(Protocol):
+    """Instances, and the operations that act on them. Ids of operations sort by creation."""
+
+    async def operation(self, operation_id: str) -> Operation | None:
+        """An operation by id."""
+        ...
+
+    async def operations(self, query: OperationQuery) -> Sequence[Operation]:
+        """A page of operations, newest first."""
+        ...
+
+    async def active_operations(self) -> Sequence[Operation]:
+        """Every operation that is not terminal, oldest first; they are few."""
+        ...
+
+    async def operation_events(
+        self, operation_id: str, after: int, limit: int
+    ) -> Sequence[OperationEvent]:
+        """Events numbered above `after` in order, at most `limit`."""
+        ...
+
+    async def instances(self) -> Sequence[Instance]:
+        """Every instance that ever attached, by id."""
+        ...
+
+    async def forget_operations(self, ended_before: int, limit: int) -> int:
+        """Delete the oldest terminal operations that ended before a time; returns how many."""
         ...

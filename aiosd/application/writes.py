@@ -9,6 +9,8 @@ from aiosd.domain.artifact import Artifact, StoredChunk
 from aiosd.domain.capability import Capability
 from aiosd.domain.content import Message
 from aiosd.domain.event import Event, EventFamily
+from aiosd.domain.instance import Instance
+from aiosd.domain.operation import Operation, OperationEvent
 from aiosd.domain.task import StateChange, Task
 
 
@@ -110,6 +112,30 @@ class DropSubscription:
     subscription_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class PutOperation:
+    """Insert (expected_revision 0) or replace an operation; refused if its revision is another."""
+
+    operation: Operation
+    expected_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppendOperationEvents:
+    """Events of an operation, numbered by the domain."""
+
+    operation_id: str
+    events: tuple[OperationEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PutInstance:
+    """Insert (expected_revision 0) or replace an instance; refused if its revision is another."""
+
+    instance: Instance
+    expected_revision: int
+
+
 Write: TypeAlias = (
     PutTask
     | AppendEvents
@@ -121,4 +147,7 @@ Write: TypeAlias = (
     | PutCapability
     | PutSubscription
     | DropSubscription
+    | PutOperation
+    | AppendOperationEvents
+    | PutInstance
 )

@@ -10,6 +10,7 @@ from aiosd.adapters.memory import MemoryStore
 from aiosd.application.ports import CommitUnknown
 from tests.contract.builders import a_task, put
 from tests.contract.listing_contract import ListContract, QueueContract
+from tests.contract.runtime_contract import RuntimeContract
 from tests.contract.store_contract import CommitContract, OwnershipContract
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from aiosd.application.writes import Write
 
 
-class TestMemoryStore(CommitContract, OwnershipContract, QueueContract, ListContract):
+class TestMemoryStore(
+    CommitContract, OwnershipContract, QueueContract, ListContract, RuntimeContract
+):
     @pytest.fixture
     def store(self) -> MemoryStore:
         return MemoryStore()

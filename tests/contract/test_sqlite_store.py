@@ -8,6 +8,7 @@ import pytest
 
 from aiosd.adapters.sqlite import SqliteStore
 from tests.contract.listing_contract import ListContract, QueueContract
+from tests.contract.runtime_contract import RuntimeContract
 from tests.contract.store_contract import CommitContract, OwnershipContract
 
 if TYPE_CHECKING:
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class TestSqliteStore(CommitContract, OwnershipContract, QueueContract, ListContract):
+class TestSqliteStore(
+    CommitContract, OwnershipContract, QueueContract, ListContract, RuntimeContract
+):
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[SqliteStore]:
         store = SqliteStore.open(tmp_path / "aiosd.db")

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, TypeVar
 from aiosd.application.ports import CommitConflict
 from aiosd.application.writes import (
     AppendEvents,
+    AppendOperationEvents,
     CutEvents,
     DropSubscription,
     IdempotencyKey,
     PutArtifact,
     PutCapability,
     PutChunk,
+    PutInstance,
     PutMessage,
+    PutOperation,
     PutSubscription,
     PutTask,
     Subscription,
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aiosd.domain.capability import Capability
+    from aiosd.domain.instance import Instance
+    from aiosd.domain.operation import Operation, OperationEvent
     from aiosd.domain.state import TaskState
 
 K = TypeVar("K")
@@ -57,6 +62,9 @@ class Records:
         self.keys: dict[tuple[str, str, str], IdempotencyKey] = {}
         self.capabilities: dict[str, Capability] = {}
         self.subscriptions: dict[str, Subscription] = {}
+        self.operations: dict[str, Operation] = {}
+        self.operation_events: dict[tuple[str, int], OperationEvent] = {}
+        self.instances: dict[str, Instance] = {}
         self._undo: list[Callable[[], object]] = []
 
     def begin(self) -> None:
@@ -102,6 +110,20 @@ class Records:
             case DropSubscription():
                 if write.subscription_id in self.subscriptions:
                     self._delete(self.subscriptions, write.subscription_id)
+            case PutOperation():
+                operation = write.operation
+                self._check(self.operations.get(operation.id), write.expected_revision)
+                self._put(self.operations, operation.id, operation)
+            case AppendOperationEvents():
+                if write.operation_id not in self.operations:
+                    raise CommitConflict(f"there is no operation {write.operation_id}")
+                for fact in write.events:
+                    key = (write.operation_id, fact.sequence)
+                    self._insert(self.operation_events, key, fact, "event")
+            case PutInstance():
+                instance = write.instance
+                self._check(self.instances.get(instance.id), write.expected_revision)
+                self._put(self.instances, instance.id, instance)
 
     def forget(self, task_id: str) -> None:
         """Delete a terminal task with all it owns; nothing for any other id."""
@@ -111,6 +133,10 @@ class Records:
         del self.tasks[task_id], self.by_state[record.task.state][task_id]
         for one in [one for one in self.subscriptions.values() if one.task_id == task_id]:
             del self.subscriptions[one.id]
+
+    def _check(self, found: Operation | Instance | None, expected: int) -> None:
+        if (found.revision if found is not None else 0) != expected:
+            raise CommitConflict(f"it is no longer at revision {expected}")
 
     def _record(self, task_id: str) -> Record:
         if task_id not in self.tasks:

@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
-from aiosd.adapters.sqlite import rows
+from aiosd.adapters.sqlite import rows, runtimes
 from aiosd.application.ports import CommitConflict
 from aiosd.application.writes import (
     AppendEvents,
+    AppendOperationEvents,
     CutEvents,
     DropSubscription,
     IdempotencyKey,
     PutArtifact,
     PutCapability,
     PutChunk,
+    PutInstance,
     PutMessage,
+    PutOperation,
     PutSubscription,
     PutTask,
     Write,
@@ -337,4 +340,7 @@ _ENCODERS: dict[type[Write], Callable[..., Change]] = {
     PutCapability: _put_capability,
     PutSubscription: _put_subscription,
     DropSubscription: _drop_subscription,
+    PutOperation: runtimes.put_operation,
+    AppendOperationEvents: runtimes.append_operation_events,
+    PutInstance: runtimes.put_instance,
 }

@@ -68,9 +68,9 @@ TASK_COLUMNS = (
     "revision",
 )
 
-_converter = make_converter(omit_if_default=True, detailed_validation=False)
-_converter.register_unstructure_hook(bytes, lambda raw: b64encode(raw).decode())
-_converter.register_structure_hook(bytes, lambda text, _: b64decode(text))
+CONVERTER = make_converter(omit_if_default=True, detailed_validation=False)
+CONVERTER.register_unstructure_hook(bytes, lambda raw: b64encode(raw).decode())
+CONVERTER.register_structure_hook(bytes, lambda text, _: b64decode(text))
 
 
 def _given(value: Any, _: Any) -> Any:
@@ -81,20 +81,20 @@ _apart: dict[str, Any] = {
     name: override(omit=False, struct_hook=_given) for name in (*TASK_COLUMNS, "request")
 }
 _omitted: dict[str, Any] = dict.fromkeys(_apart, override(omit=True))
-_task_body = make_dict_unstructure_fn(Task, _converter, _cattrs_omit_if_default=True, **_omitted)
-_task = make_dict_structure_fn(Task, _converter, _cattrs_detailed_validation=False, **_apart)
-_to_dict = {kind: _converter.get_unstructure_hook(kind) for kind in _NUMBERS}
-_from_dict = {number: (kind, _converter.get_structure_hook(kind)) for number, kind in KINDS.items()}
+_task_body = make_dict_unstructure_fn(Task, CONVERTER, _cattrs_omit_if_default=True, **_omitted)
+_task = make_dict_structure_fn(Task, CONVERTER, _cattrs_detailed_validation=False, **_apart)
+_to_dict = {kind: CONVERTER.get_unstructure_hook(kind) for kind in _NUMBERS}
+_from_dict = {number: (kind, CONVERTER.get_structure_hook(kind)) for number, kind in KINDS.items()}
 
 
 def encode(value: object) -> bytes:
     """Any other record as a body."""
-    return orjson.dumps(_converter.unstructure(value))
+    return orjson.dumps(CONVERTER.unstructure(value))
 
 
 def decode(kind: type[T], body: bytes) -> T:
     """The record of a body that `encode` made."""
-    return _converter.structure(orjson.loads(body), kind)
+    return CONVERTER.structure(orjson.loads(body), kind)
 
 
 def task_body(task: Task) -> bytes:
@@ -133,7 +133,7 @@ def chunk_content(chunk: StoredChunk) -> tuple[bytes, bytes]:
     """Body and raw bytes of a chunk's parts."""
     raw = b"".join(part.raw for part in chunk.parts)
     bare = [
-        (_converter.unstructure(replace(part, raw=b"") if part.raw else part), len(part.raw))
+        (CONVERTER.unstructure(replace(part, raw=b"") if part.raw else part), len(part.raw))
         for part in chunk.parts
     ]
     return orjson.dumps(bare), raw
@@ -144,7 +144,7 @@ def parts_of(body: bytes, raw: bytes) -> tuple[Part, ...]:
     parts = []
     at = 0
     for members, size in orjson.loads(body):
-        part = _converter.structure(members, Part)
+        part = CONVERTER.structure(members, Part)
         parts.append(replace(part, raw=raw[at : at + size]) if size else part)
         at += size
     return tuple(parts)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from aiosd.adapters.sqlite import changes, connection, listing, migrate, queries
 from aiosd.adapters.sqlite.log import Log
 from aiosd.adapters.sqlite.readers import Readers
+from aiosd.adapters.sqlite.runtimes import RuntimeReads
 from aiosd.adapters.sqlite.writer import Answer, Commit, Writer
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from aiosd.domain.task import StateChange, Task
 
 
-class SqliteStore:
+class SqliteStore(RuntimeReads):
     """The durable store of one machine; belongs to one event loop.
 
     A task must be inserted before what it owns, within a commit too; what names a task that does
