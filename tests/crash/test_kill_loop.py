@@ -44,7 +44,10 @@ class Load:
             while not self.stopping:
                 key = f"key-{number}-{count}"
                 count += 1
-                self.acknowledged[key] = await eventually(lambda: self._create(client, key))  # noqa: B023
+                self.acknowledged[key] = await eventually(
+                    lambda: self._create(client, key),  # noqa: B023
+                    within_s=90,  # a client may meet kill after kill
+                )
 
     async def _create(self, client: Client, key: str) -> str:
         try:
