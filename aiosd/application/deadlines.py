@@ -52,7 +52,7 @@ class Deadlines:
         """Act on what is due, then sleep until the next time."""
         while True:
             now = self._clock.now()
-            if now + HORIZON_MS // 2 > self._read_until:
+            if now + HORIZON_MS // 2 >= self._read_until:
                 try:
                     await self._read(now + HORIZON_MS)
                 except ReadFailed:
