@@ -104,6 +104,7 @@ def _put_task(write: PutTask) -> Change:
         task.update_time,
         task.state_time,
         task.end_time,
+        task.terminal,
         task.due_time(),
         task.revision,
         body,
@@ -122,12 +123,12 @@ def _put_task(write: PutTask) -> Change:
             tx.execute(
                 "UPDATE tasks SET update_time = ?, due_time = ?, revision = ?, body = ?"
                 " WHERE row = ?",
-                (changing[2], *changing[5:], row),
+                (changing[2], *changing[6:], row),
             )
         else:
             tx.execute(
                 "UPDATE tasks SET state = ?, start_time = ?, update_time = ?, state_time = ?,"
-                " end_time = ?, due_time = ?, revision = ?, body = ? WHERE row = ?",
+                " end_time = ?, ended = ?, due_time = ?, revision = ?, body = ? WHERE row = ?",
                 (*changing, row),
             )
             tx.counts[principal, capability_id, state] -= 1
@@ -152,6 +153,7 @@ def _insert_task(write: PutTask, body: bytes) -> Change:
         task.update_time,
         task.state_time,
         task.end_time,
+        task.terminal,
         task.due_time(),
         task.revision,
         body,
@@ -159,7 +161,7 @@ def _insert_task(write: PutTask, body: bytes) -> Change:
 
     def change(tx: Transaction) -> None:
         tx.execute(
-            "INSERT INTO tasks VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", columns
+            "INSERT INTO tasks VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", columns
         )
         row = tx.last_row()
         tx.remember(task.id, row)
@@ -317,7 +319,7 @@ def forget(task_ids: Sequence[str], keys_before: int) -> Change:
     def change(tx: Transaction) -> None:
         for task_id in task_ids:
             gone = tx.execute(
-                "DELETE FROM tasks WHERE id = ? AND state IN (3, 4, 5, 7)"
+                "DELETE FROM tasks WHERE id = ? AND ended = 1"
                 " RETURNING principal, capability_id, state",
                 (task_id,),
             ).get

@@ -36,8 +36,6 @@ _ENDED_INDEXES = {
     TaskOrder.UPDATE_TIME: "tasks_update_time",
     TaskOrder.PRIORITY: "tasks_priority",
 }
-#: The condition of those indexes, word by word: SQLite does not work out that others imply it.
-_ENDED_CONDITION = "state IN (3, 4, 5, 7)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +176,7 @@ def _conditions(query: TaskQuery, within: Scope, stream: _Stream) -> _Conditions
     elif query.principals:
         where.among("principal", within.principals)
     if stream.index in _ENDED_INDEXES.values():
-        where.add(_ENDED_CONDITION)
+        where.add("ended = 1")  # SQLite does not work out that the state implies it
     if query.after is not None:
         where.add(f"({query.order}, id) {'>' if query.ascending else '<'} (?, ?)", *query.after)
     return where

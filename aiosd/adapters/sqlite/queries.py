@@ -53,7 +53,9 @@ def queued(connection: apsw.Connection, capability_id: str, limit: int) -> list[
 
 def open_tasks(connection: apsw.Connection) -> list[Task]:
     """Tasks that are neither terminal nor SUBMITTED, by id."""
-    found = _rows(connection, f"{TASKS} WHERE tasks.state IN (2, 6, 8, 9) ORDER BY tasks.id", ())
+    found = _rows(
+        connection, f"{TASKS} WHERE tasks.ended = 0 AND tasks.state > 1 ORDER BY tasks.id", ()
+    )
     return [rows.task_of(row) for row in found]
 
 
