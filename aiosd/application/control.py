@@ -10,7 +10,11 @@ from aiosd.application.access import own
 from aiosd.application.errors import PauseUnanswered
 from aiosd.domain import lifecycle, waits
 from aiosd.domain.errors import InputRejected, TaskStateInvalid
-from aiosd.domain.interruption import check_options, refuse_credentials
+from aiosd.domain.interruption import (
+    check_options,
+    refuse_credentials,
+    refuse_message_credentials,
+)
 from aiosd.domain.state import INTERRUPTED, TaskState
 
 if TYPE_CHECKING:
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from aiosd.application.ports import Schemas
     from aiosd.application.slots import Slots
     from aiosd.application.wakeups import Wakeups
+    from aiosd.domain.content import Message
     from aiosd.domain.draft import Draft
     from aiosd.domain.interruption import AuthResponse
     from aiosd.domain.task import Task
@@ -110,20 +115,33 @@ class Control:
         )
 
     async def submit_input(
-        self, caller: Caller, task_id: str, input_text: str, interruption_id: str
+        self,
+        caller: Caller,
+        task_id: str,
+        input_text: str,
+        interruption_id: str,
+        message: Message | None = None,
     ) -> Task:
-        """Answer the open question. Raises InputRejected, CredentialRefused, TaskStateInvalid."""
+        """Answer the open question; `message` is what carried the answer and is kept with it.
+
+        Raises ArgumentInvalid, InputRejected, CredentialRefused, TaskStateInvalid.
+        """
         caller.require("task:input")
         task = own(caller, await self._ledger.load(task_id))
         given = json_text.parse_object(input_text, "input")
         wait = waits.open_wait(task, TaskState.INPUT_REQUIRED, "input", interruption_id)
         refuse_credentials(given, "input")
+        if message is not None:
+            refuse_message_credentials(message)
         if wait.schema and (problem := self._schemas.problem(wait.schema, given)):
             raise InputRejected(f"input: {problem}", {"field": "input", "problem": problem})
         check_options(wait, given)
         return await self._with_slot(
             task,
-            lambda draft, slot: waits.answer(draft, input_text, wait.interruption_id, slot=slot),
+            lambda draft, slot: waits.answer(
+                draft, input_text, wait.interruption_id, slot=slot, message=message
+            ),
+            messages=message is not None,
         )
 
     async def authenticate(
@@ -142,11 +160,15 @@ class Control:
 
         return await self._with_slot(task, command)
 
-    async def _with_slot(self, task: Task, command: Callable[[Draft, bool], object]) -> Task:
+    async def _with_slot(
+        self, task: Task, command: Callable[[Draft, bool], object], *, messages: bool = False
+    ) -> Task:
         """Apply a command that enters WORKING if there is a slot, and waits for one if not."""
         slot = self._slots.reserve(task)
         try:
-            done = await self._ledger.change(task.id, lambda draft: command(draft, slot))
+            done = await self._ledger.change(
+                task.id, lambda draft: command(draft, slot), messages=messages
+            )
         finally:
             if slot:
                 self._slots.release(task.id)

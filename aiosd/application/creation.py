@@ -15,7 +15,7 @@ from aiosd.domain import lifecycle
 from aiosd.domain.capability import fill_options
 from aiosd.domain.content import Message
 from aiosd.domain.errors import ArgumentInvalid
-from aiosd.domain.interruption import refuse_credentials
+from aiosd.domain.interruption import refuse_message_credentials
 from aiosd.domain.state import TaskState
 from aiosd.domain.task import Options, Task, TaskRequest
 
@@ -54,8 +54,11 @@ class NewTask:
     retried_from: str = ""
 
     def fingerprint(self) -> str:
-        """Hash of what was asked for, the key and the trace left out."""
+        """Hash of what was asked for; the key, the trace and the moment are left out."""
         asked = asdict(self)
+        if self.message is not None:
+            for name in ("create_time", "update_time"):
+                del asked["message"][name]
         for name in ("request_id", "trace_parent", "session_id"):
             del asked[name]
         text = json.dumps(asked, sort_keys=True, default=repr)
@@ -212,4 +215,4 @@ def check(new: NewTask) -> None:
     if new.message is not None:
         for part in new.message.parts:
             json_text.check_text(part.content, "message.parts")
-            refuse_credentials(part.content, "message.parts")
+        refuse_message_credentials(new.message)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from aiosd.domain.content import Option
+from aiosd.domain.content import Message, Option, PartKind
 from aiosd.domain.errors import AuthRejected, CredentialRefused, InputRejected
 
 
@@ -129,6 +129,14 @@ def refuse_credentials(value: object, where: str) -> None:
         raise CredentialRefused(
             "credentials are not accepted as input; use authenticate", {"field": where}
         )
+
+
+def refuse_message_credentials(message: Message) -> None:
+    """Raise CredentialRefused if a part of a message looks like a credential (R182, Z12)."""
+    for index, part in enumerate(message.parts):
+        where = f"message.parts[{index}]"
+        content = json.loads(part.content) if part.kind is PartKind.DATA else part.content
+        refuse_credentials(content, where)
 
 
 def check_options(interruption: Interruption, answer: dict[str, Any]) -> None:

@@ -9,13 +9,19 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from aiosd.domain.errors import InterruptionMismatch, NotPausable, TaskStateInvalid
-from aiosd.domain.event import AuthRequired, InputRequired
+from aiosd.domain.errors import (
+    ArgumentInvalid,
+    InterruptionMismatch,
+    NotPausable,
+    TaskStateInvalid,
+)
+from aiosd.domain.event import AuthRequired, InputRequired, MessageChanged
 from aiosd.domain.interruption import Interruption, NeedKind, PastAnswer
 from aiosd.domain.state import TaskState, allowed
 from aiosd.domain.task import Phase, Task
 
 if TYPE_CHECKING:
+    from aiosd.domain.content import Message
     from aiosd.domain.draft import Draft
 
 
@@ -54,9 +60,25 @@ def open_wait(task: Task, state: TaskState, attempted: str, interruption_id: str
     return wait
 
 
-def answer(draft: Draft, answer_json: str, interruption_id: str, *, slot: bool) -> Interruption:
-    """Input was given and fits (the caller has checked options and schema)."""
+def answer(
+    draft: Draft,
+    answer_json: str,
+    interruption_id: str,
+    *,
+    slot: bool,
+    message: Message | None = None,
+) -> Interruption:
+    """Input was given and fits (the caller has checked options and schema).
+
+    `message` carried it; the draft holds the messages that the task has.
+    """
     wait = open_wait(draft.task, TaskState.INPUT_REQUIRED, "input", interruption_id)
+    if message is not None:
+        if message.message_id in draft.messages:
+            raise ArgumentInvalid("message.message_id", "is used by another message of the task")
+        draft.messages[message.message_id] = message
+        draft.changed_messages[message.message_id] = message
+        draft.emit(MessageChanged(message))
     kept = PastAnswer(wait.action, wait.prompt, answer_json)
     others = tuple(one for one in draft.task.answers if one.action != wait.action)
     draft.update(answers=(*others, kept))

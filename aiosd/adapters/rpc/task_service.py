@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aiosd.adapters.rpc.codec import tasks as codec
-from aiosd.adapters.rpc.codec.content import to_message
+from aiosd.adapters.rpc.codec.content import from_message, to_message
 from aiosd.adapters.rpc.codec.events import from_families, to_event
 from aiosd.adapters.rpc.codec.interruptions import from_auth_response
 from aiosd.adapters.rpc.codec.scalars import span
@@ -15,6 +15,7 @@ from aiosd.adapters.rpc.guard import caller, trace_parent
 from aiosd.adapters.rpc.unimplemented import not_implemented
 from aiosd.api.v1 import task_service_pb2 as wire
 from aiosd.api.v1.task_service_pb2_grpc import TaskServiceServicer
+from aiosd.domain.content import Role
 from aiosd.domain.errors import ArgumentInvalid, Refusal
 
 if TYPE_CHECKING:
@@ -101,8 +102,11 @@ class TaskService(TaskServiceServicer):
     async def SubmitInput(
         self, request: wire.SubmitInputRequest, context: Context
     ) -> wire.SubmitInputResponse:
+        message = None
+        if request.HasField("message"):
+            message = from_message(request.message, "message", self._core.clock.now(), Role.USER)
         task = await self._core.control.submit_input(
-            caller.get(), request.task_id, request.input, request.interruption_id
+            caller.get(), request.task_id, request.input, request.interruption_id, message
         )
         return wire.SubmitInputResponse(task=await self._whole(task))
 
