@@ -92,12 +92,12 @@ def wait_expired(waiting_for: str, capability_id: str, timeout_ms: int, elapsed_
     return Failure(TIMEOUT, "Timeout", "wait_expired", failure_class, data)
 
 
-def agent_lost(capability_id: str, attempt: int, uncertain: bool) -> Failure:
+def agent_lost(capability_id: str, attempt: int) -> Failure:
     """The provider of an attempt is gone (design.md 15)."""
     data = _data(
         reason="agent_lost",
-        outcome_certainty="uncertain" if uncertain else "certain",
-        retry_policy="manual_review" if uncertain else "resubmit",
+        outcome_certainty="uncertain",
+        retry_policy="manual_review",
         capability_id=capability_id,
         attempt=attempt,
     )

@@ -106,13 +106,9 @@ def lose(draft: Draft) -> None:
         else:
             draft.update(attempt=freed)  # paused or waiting: the next attempt begins on resume
         return
-    lost = failures.agent_lost(
-        task.request.capability_id, attempt.number, uncertain=not options.retry_safe
-    )
-    if options.retry_safe:
-        _end_failed(draft, lost, Outcome.CERTAIN, RetryAdvice.RESUBMIT)
-    else:
-        _end_failed(draft, lost, Outcome.UNCERTAIN, RetryAdvice.MANUAL_REVIEW)
+    # Uncertain even where a repetition would be safe: what the last attempt did is not known.
+    lost = failures.agent_lost(task.request.capability_id, attempt.number)
+    _end_failed(draft, lost, Outcome.UNCERTAIN, RetryAdvice.MANUAL_REVIEW)
 
 
 def _again(draft: Draft, attempt: Attempt) -> None:
@@ -239,22 +235,15 @@ def expire_wait(draft: Draft) -> None:
         wait.timeout_ms,
         draft.now - wait.create_time,
     )
-    nothing_ran = task.attempt.number == 0
-    _end_failed(
-        draft,
-        late,
-        Outcome.NOT_STARTED if nothing_ran else Outcome.CERTAIN,
-        RetryAdvice.RESUBMIT if nothing_ran else RetryAdvice.NONE,
-        through="wait_expired",
-    )
+    _end_timed(draft, late, through="wait_expired")
 
 
-def _end_timed(draft: Draft, late: Failure) -> None:
+def _end_timed(draft: Draft, late: Failure, *, through: str = "timeout") -> None:
     outcome = _outcome_now(draft.task)
     if outcome is Outcome.UNCERTAIN and draft.task.options.retry_safe:
-        outcome = Outcome.CERTAIN
+        outcome = Outcome.CERTAIN  # as good as known: it may be done again (Y06)
     advice = RetryAdvice.MANUAL_REVIEW if outcome is Outcome.UNCERTAIN else RetryAdvice.RESUBMIT
-    _end_failed(draft, late, outcome, advice, through="timeout")
+    _end_failed(draft, late, outcome, advice, through=through)
 
 
 def _outcome_now(task: Task) -> Outcome:
