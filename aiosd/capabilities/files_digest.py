@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CAPABILITY_ID = "system.files.digest"
 TOOL_ID = "system.files"
-LISTING_ID = "digests"
+LISTING = "digests"
 PROGRESS_S = 0.1
 SAVE_S = 2.0
 # A chunk of the listing; well below the megabyte that a text part may have.
@@ -182,8 +182,8 @@ class _Run:
             chunks = [""]
         for number, text in enumerate(chunks, 1):
             await self._task.chunk(
-                artifact_id=LISTING_ID,
-                name="digests",
+                artifact_id=f"{LISTING}-{self._task.task_id}",
+                name=LISTING,
                 type="listing",
                 mime_type="text/plain",
                 append=self._listing_begun,

@@ -13,7 +13,6 @@ an error of the SDK becomes one line on stderr and the code that `exit_code` giv
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -118,6 +117,8 @@ def command(app: typer.Typer, name: str, *, hidden: bool = False) -> Callable[[F
 
 def run(work: Awaitable[int | None]) -> int:
     """Run a command to its end; what goes wrong becomes one line and an exit code."""
+    import asyncio
+
     from aiosd.sdk import errors
 
     async def whole() -> int:
@@ -145,8 +146,8 @@ def sentence(error: AiosdError) -> str:
     if isinstance(error, errors.Unavailable) and not error.reason:
         return f"no daemon answers at {error.metadata.get('address')}: is `aiosd serve` running?"
     said = "; ".join(f"{name}: {problem}" for name, problem in error.violations) or error.message
-    if "allowed" in error.metadata:
-        said += f" (state {error.metadata.get('state')}, allowed: {error.metadata['allowed']})"
+    if error.metadata.get("allowed"):
+        said += f" (it may become {error.metadata['allowed'].replace(',', ', ')})"
     elif error.metadata.get("problem") and error.metadata["problem"] not in said:
         said += f": {error.metadata['problem']}"
     return f"{error.reason or error.code.name}: {said}"

@@ -122,6 +122,7 @@ def finish(session: Session, task: task_pb2.Task) -> int:
 
 def remarks(task: task_pb2.Task, code: exit_code.ExitCode) -> list[str]:
     """What a person wants to know about a task beside its result."""
+    from aiosd.ctl.plain import field_word
     from aiosd.ctl.tasks import failure_text, state_text, waits_for
 
     if code is exit_code.ExitCode.COMPLETED:
@@ -138,7 +139,9 @@ def remarks(task: task_pb2.Task, code: exit_code.ExitCode) -> list[str]:
     if code is exit_code.ExitCode.INPUT_REQUIRED:
         lines.append(f"answer with: aiosctl input {task.task_id} key=value")
     elif code is exit_code.ExitCode.AUTH_REQUIRED:
-        lines.append(f"authorize with: aiosctl auth {task.task_id} ...")
+        approval = field_word(task.interruption.auth_request, "type") == "approval"
+        verb = "approve" if approval else "auth"
+        lines.append(f"continue with: aiosctl {verb} {task.task_id}")
     elif code is exit_code.ExitCode.UNCERTAIN:
         lines.append("it may have had effects; look before you run it again")
     return lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -80,12 +79,14 @@ async def run(
 
 
 async def _wait(session: Session, client: Client, task: task_pb2.Task, *, watch: bool) -> int:
+    from asyncio import CancelledError
+
     try:
         if watch:
             ended = await follow(client, task.task_id, stops_at_questions=True)
         else:
             ended = await client.wait(task.task_id)
-    except asyncio.CancelledError:
+    except CancelledError:
         session.out.note(f"the task goes on: aiosctl watch|cancel {task.task_id}")
         raise
     return finish(session, ended)

@@ -60,7 +60,7 @@ def listing(*attempts: Attempt) -> str:
         part.text
         for attempt in attempts
         for report in attempt.stored
-        if report.artifact_chunk.artifact_id == files_digest.LISTING_ID
+        if report.artifact_chunk.name == files_digest.LISTING
         for part in report.artifact_chunk.parts
     )
 
@@ -225,7 +225,7 @@ async def test_a_later_attempt_goes_on_from_the_checkpoint_and_ends_alike(
     assert again == whole
     assert 0 < listing(second).count("\n") < listing(first).count("\n")
     chunks = [one.artifact_chunk for one in second.stored if one.HasField("artifact_chunk")]
-    assert all(one.append for one in chunks if one.artifact_id == files_digest.LISTING_ID)
+    assert all(one.append for one in chunks if one.name == files_digest.LISTING)
 
 
 @pytest.mark.parametrize(
