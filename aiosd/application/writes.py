@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from aiosd.application.trust_writes import TrustWrite
 from aiosd.domain.artifact import Artifact, StoredChunk
 from aiosd.domain.capability import Capability
 from aiosd.domain.content import Message
@@ -150,4 +151,5 @@ Write: TypeAlias = (
     | PutOperation
     | AppendOperationEvents
     | PutInstance
+    | TrustWrite
 )

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from aiosd.adapters.memory import trust
 from aiosd.application.ports import CommitConflict
 from aiosd.application.writes import (
     AppendEvents,
@@ -56,7 +57,9 @@ class Record:
 class Records:
     """All records, changed by `apply` and set back by `undo`."""
 
-    def __init__(self) -> None:
+    def __init__(self, audit_key: bytes = b"") -> None:
+        self.audit_key = audit_key
+        self.trust = trust.TrustRecords()
         self.tasks: dict[str, Record] = {}
         self.by_state: defaultdict[TaskState, dict[str, Record]] = defaultdict(dict)
         self.keys: dict[tuple[str, str, str], IdempotencyKey] = {}
@@ -124,6 +127,8 @@ class Records:
                 instance = write.instance
                 self._check(self.instances.get(instance.id), write.expected_revision)
                 self._put(self.instances, instance.id, instance)
+            case _:
+                trust.apply(self, write)
 
     def forget(self, task_id: str) -> None:
         """Delete a terminal task with all it owns; nothing for any other id."""
@@ -133,6 +138,19 @@ class Records:
         del self.tasks[task_id], self.by_state[record.task.state][task_id]
         for one in [one for one in self.subscriptions.values() if one.task_id == task_id]:
             del self.subscriptions[one.id]
+        self.trust.forget(task_id)
+
+    def require(self, task_id: str) -> None:
+        """Raise CommitConflict unless there is such a task."""
+        self._record(task_id)
+
+    def put(self, into: dict[K, V], key: K, value: V) -> None:
+        """Insert or replace, so that it can be undone."""
+        self._put(into, key, value)
+
+    def delete(self, out_of: dict[K, V], key: K) -> None:
+        """Delete, so that it can be undone."""
+        self._delete(out_of, key)
 
     def _check(self, found: Operation | Instance | None, expected: int) -> None:
         if (found.revision if found is not None else 0) != expected:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from aiosd.adapters.glob import matches
 from aiosd.adapters.memory.records import Records
 from aiosd.adapters.memory.runtimes import RuntimeReads
+from aiosd.adapters.memory.trust import TrustReads
 from aiosd.application.ports import ArtifactRecord, TaskOrder, TaskPage
 from aiosd.domain.state import TERMINAL, TaskState
 
@@ -38,7 +39,7 @@ async def _nothing(_: Sequence[Write]) -> None:
     pass
 
 
-class MemoryStore(RuntimeReads):
+class MemoryStore(RuntimeReads, TrustReads):
     """Holds one await in each commit and none elsewhere, unless faults are injected."""
 
     def __init__(self, *, before: Fault = _pause, after: Fault = _nothing) -> None:

@@ -9,8 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
-from aiosd.adapters.sqlite import rows, runtimes
+from aiosd.adapters.sqlite import outbox, rows, runtimes, trail
 from aiosd.application.ports import CommitConflict
+from aiosd.application.trust_writes import (
+    AddDelivery,
+    AppendAudit,
+    DropSecret,
+    DropWebhook,
+    PutSecret,
+    PutWebhook,
+    UpdateDelivery,
+)
 from aiosd.application.writes import (
     AppendEvents,
     AppendOperationEvents,
@@ -345,4 +354,11 @@ _ENCODERS: dict[type[Write], Callable[..., Change]] = {
     PutOperation: runtimes.put_operation,
     AppendOperationEvents: runtimes.append_operation_events,
     PutInstance: runtimes.put_instance,
+    PutWebhook: outbox.put_webhook,
+    DropWebhook: outbox.drop_webhook,
+    AddDelivery: outbox.add_delivery,
+    UpdateDelivery: outbox.update_delivery,
+    PutSecret: outbox.put_secret,
+    DropSecret: outbox.drop_secret,
+    AppendAudit: trail.append_audit,
 }

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Self
 
 from aiosd.adapters.sqlite import changes, connection, listing, migrate, queries
 from aiosd.adapters.sqlite.log import Log
+from aiosd.adapters.sqlite.outbox import OutboxReads
 from aiosd.adapters.sqlite.readers import Readers
 from aiosd.adapters.sqlite.runtimes import RuntimeReads
+from aiosd.adapters.sqlite.trail import TrailReads, install_seal
 from aiosd.adapters.sqlite.writer import Answer, Commit, Writer
 
 if TYPE_CHECKING:
@@ -31,36 +33,44 @@ if TYPE_CHECKING:
     from aiosd.domain.task import StateChange, Task
 
 
-class SqliteStore(RuntimeReads):
+class SqliteStore(RuntimeReads, OutboxReads, TrailReads):
     """The durable store of one machine; belongs to one event loop.
 
     A task must be inserted before what it owns, within a commit too; what names a task that does
     not exist is refused with CommitConflict. A task's request, owner and context never change.
     """
 
-    def __init__(self, path: Path, writing: apsw.Connection, vfs: str) -> None:
+    def __init__(
+        self, path: Path, writing: apsw.Connection, vfs: str, audit_key: bytes = b""
+    ) -> None:
         self._path = path
         self._inode = path.stat().st_ino
         self._counts: Counter[CountKey] = changes.load_counts(writing)
         self._states = listing.states_of(self._counts)
         self._log = Log(partial(connection.open_checkpointer, path, vfs))
         self._readers = Readers(partial(connection.open_reader, path, vfs))
-        self._writer = Writer(
-            writing, partial(connection.open_writer, path, vfs), self._log, self._deliver
-        )
+
+        def reopen() -> apsw.Connection:
+            anew = connection.open_writer(path, vfs)
+            install_seal(anew, audit_key)
+            return anew
+
+        install_seal(writing, audit_key)
+        self._writer = Writer(writing, reopen, self._log, self._deliver)
 
     @classmethod
-    def open(cls, path: Path, *, vfs: str = connection.DEFAULT_VFS) -> Self:
+    def open(cls, path: Path, *, vfs: str = connection.DEFAULT_VFS, audit_key: bytes = b"") -> Self:
         """Create or open the database file and bring its schema up to date; blocks.
 
         Raises SchemaError for a file that is not ours or is newer, apsw.Error or OSError when it
-        cannot be opened. `vfs` names a registered SQLite VFS.
+        cannot be opened. `vfs` names a registered SQLite VFS; `audit_key`
+        seals the audit chain.
         """
         connection.create_private(path)
         writing = connection.open_writer(path, vfs)
         try:
             migrate.migrate(writing, path)
-            return cls(path, writing, vfs)
+            return cls(path, writing, vfs, audit_key)
         except BaseException:
             writing.close(True)
             raise
