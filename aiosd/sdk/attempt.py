@@ -46,8 +46,6 @@ class Attempt:
         self.ignores_cancel = False
         self.lost = False
         """It belongs to somebody else, or to nobody: whatever it reports is void."""
-        self.abandoned = False
-        """It did not stop within its grace; how it ends is no answer to Cancel any more."""
         self.pause_callbacks: list[Callable[[], Any]] = []
         self.resume_callbacks: list[Callable[[], Any]] = []
         self._outbox = outbox
@@ -261,8 +259,8 @@ class Attempt:
             asyncio.get_running_loop().call_later(grace_s, self._abandon)
 
     def _abandon(self) -> None:
+        # Canceled is not claimed before it is true, however long that takes.
         if self.work is not None and not self.work.done():
-            self.abandoned = True
             log.error("capability.abandoned task_id=%s attempt=%s: it does not stop", *self.key)
 
 

@@ -57,6 +57,7 @@ async def live(attempt: Attempt, code: CapabilityCode, outbox: Outbox, stream: i
         return
     if attempt.begin.done() or not outbox.accept(attempt.key, stream):
         return
+    ending: wire.Report | None
     try:
         # Nothing runs before Go, and nothing at all when its end came together with it.
         if await attempt.begin and not attempt.cancel_reason and not attempt.lost:
@@ -98,8 +99,8 @@ async def _screen(attempt: Attempt, code: CapabilityCode) -> Any:
     return arguments
 
 
-async def _execute(attempt: Attempt, code: CapabilityCode, arguments: Any) -> wire.Report | None:
-    """Run the capability to its end; None: there is nothing to be said about it."""
+async def _execute(attempt: Attempt, code: CapabilityCode, arguments: Any) -> wire.Report:
+    """Run the capability to its end; the report that is then due."""
     context = TaskContext(attempt)
     attempt.work = asyncio.create_task(
         _traced(attempt, code, context, arguments), name=f"{attempt.key[0]}/{attempt.key[1]}"
@@ -108,14 +109,14 @@ async def _execute(attempt: Attempt, code: CapabilityCode, arguments: Any) -> wi
     work = attempt.work
     if work.cancelled():
         if attempt.cancel_reason:
-            return None if attempt.abandoned else wire.Report(canceled=wire.Canceled())
+            return wire.Report(canceled=wire.Canceled())
         return wire.Report(failed=_failure("the capability canceled itself", "CancelledError"))
     error = work.exception()
     if error is None:
         return _completed(attempt, context, work.result())
     if attempt.cancel_reason and not isinstance(error, TaskFailed | TaskRejected):
         log.warning("capability.failed_in_cancel task_id=%s", attempt.key[0], exc_info=error)
-        return None if attempt.abandoned else wire.Report(canceled=wire.Canceled())
+        return wire.Report(canceled=wire.Canceled())
     return _failed(attempt, error)
 
 

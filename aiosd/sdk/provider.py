@@ -202,7 +202,7 @@ class Provider:
         if self._running is None:
             return
         session, link = self._running
-        session.draining = True
+        session.drain()
         try:
             async with asyncio.timeout(None if grace_ms is None else grace_ms / 1000):
                 await session.idle()

@@ -6,15 +6,16 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from aiosd.api.provider.v1 import provider_service_pb2 as wire
 from aiosd.sdk import execution, json_text
 from aiosd.sdk.attempt import Attempt
+from aiosd.sdk.errors import OperationFailed
 from aiosd.sdk.link import Heard, LinkEnded, SessionLost
 from aiosd.sdk.operations import OperationContext, RunningOperation
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
 
-    from aiosd.api.provider.v1 import provider_service_pb2 as wire
     from aiosd.sdk.execution import CapabilityCode
     from aiosd.sdk.link import Incoming
     from aiosd.sdk.operations import Instance, Operate
@@ -40,7 +41,7 @@ class Session:
         """The daemon has answered Hello at least once."""
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the link will not come back; raises why."""
-        self.draining = False
+        self._draining = False
         self._outbox = outbox
         self._capabilities = capabilities
         self._methods = operations
@@ -135,11 +136,13 @@ class Session:
             if operation_id not in welcome.continued_operations:
                 operation.lose()
         self.attached.set()
+        if self._draining:
+            self._offer_nothing()
 
     def _consider(self, stream: int, offer: wire.Offer) -> None:
         key = (offer.task.task_id, offer.attempt)
         code = self._capabilities.get(offer.task.capability_id)
-        if code is None or self.draining or self._daemon_stops:
+        if code is None or self._draining or self._daemon_stops:
             reason = "unknown capability" if code is None else "draining"
             self._outbox.say(execution.reject(key, busy=True, reason=reason))
         elif key not in self._attempts:
@@ -157,9 +160,7 @@ class Session:
     def _operate(self, run: wire.RunOperation) -> None:
         if run.operation_id in self._operations or self._instance is None:
             return
-        operate = self._methods.get(run.method)
-        if operate is None:
-            return
+        operate = self._methods.get(run.method, _refuse_method)
         self._outbox.hold_operation(run.operation_id)
         context = OperationContext(run, self._instance, self._outbox)
         operation = RunningOperation(context, operate, self._outbox)
@@ -175,6 +176,14 @@ class Session:
             self._note_idle()
 
     # --- the end ------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Take no more offers."""
+        self._draining = True
+        self._offer_nothing()
+
+    def _offer_nothing(self) -> None:
+        self._outbox.say(wire.ProviderMessage(credits=wire.Credits(credits=0)))
 
     async def idle(self) -> None:
         """Return when nothing runs."""
@@ -209,3 +218,8 @@ class Session:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("provider.fault", exc_info=task.exception())
+
+
+async def _refuse_method(op: OperationContext, params: dict[str, Any]) -> None:
+    """What carries out a method that was never declared."""
+    raise OperationFailed(f"method {op.method} is unknown to this provider")

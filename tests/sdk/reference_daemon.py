@@ -85,6 +85,7 @@ class ReferenceDaemon(ProviderServiceServicer):
         self.attempts: dict[Key, Attempt] = {}
         self.operations: dict[str, Operation] = {}
         self.heartbeats = 0
+        self.credits = 0
         self.detached: list[str] = []
         self.violations: list[str] = []
         self.batches: list[int] = []
@@ -170,10 +171,10 @@ class ReferenceDaemon(ProviderServiceServicer):
 
     def go(self, attempt: Attempt) -> None:
         attempt.gone = True
-        self.send(go=wire.Go(**_name(attempt)))
+        self.send(go=wire.Go(**name(attempt)))
 
     def cancel(self, attempt: Attempt, reason: str = "canceled", grace_ms: int = 5_000) -> None:
-        cancel = wire.Cancel(**_name(attempt), reason=reason)
+        cancel = wire.Cancel(**name(attempt), reason=reason)
         cancel.grace.FromMilliseconds(grace_ms)
         self.send(cancel=cancel)
 
@@ -201,6 +202,7 @@ class ReferenceDaemon(ProviderServiceServicer):
         async with self._changed:
             self._out = out
             self.hellos.append(hello)
+            self.credits = hello.credits
             self._changed.notify_all()
         writer = asyncio.create_task(self._write(out, context))
         reader = asyncio.create_task(self._read(requests, out))
@@ -272,6 +274,8 @@ class ReferenceDaemon(ProviderServiceServicer):
                 return self._report(message.report)
             case "operation_report":
                 return self._operation_report(message.operation_report)
+            case "credits":
+                self.credits = message.credits.credits
             case "detach":
                 self.detached.append(message.detach.reason)
             case kind:
@@ -330,7 +334,8 @@ class _Cut(Exception):
         super().__init__(reason)
 
 
-def _name(attempt: Attempt) -> dict[str, Any]:
+def name(attempt: Attempt) -> dict[str, Any]:
+    """The members that every message about an attempt has."""
     return {"task_id": attempt.task.task_id, "attempt": attempt.number}
 
 

@@ -281,8 +281,8 @@ async def test_a_drain_finishes_what_runs_takes_nothing_new_and_detaches(
         attempt = await daemon.begin("c")
         await daemon.stored(attempt, "log")
         drain = asyncio.create_task(provider.drain())
-        await asyncio.sleep(0)
-        late = await daemon.offer("c")
+        await daemon.until(lambda: daemon.credits == 0)
+        late = await daemon.offer("c")  # it crossed with the credits
         assert late.rejected is not None and late.rejected.busy
         go_on.set()
         await drain
