@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -144,3 +146,9 @@ def test_a_part_comes_back_from_the_aios_wire_as_it_was_given(part: dict[str, An
 def test_a_part_with_no_content_or_two_is_refused(part: dict[str, Any]) -> None:
     assert not accepted({"artifact": {"name": "n", "parts": [part]}})
     assert not accepted({"chunk": {"artifact_id": "a", "parts": [part]}})
+
+
+def test_every_step_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "lab.md").read_text("utf-8")
+    table = page.partition("<!-- steps")[2].partition("<!-- end of steps")[0]
+    assert set(re.findall(r'^\| `\{"(\w+)"', table, re.MULTILINE)) == set(STEPS)
