@@ -28,6 +28,11 @@ _FAILURE_ENTRIES: Final = {
     "user_declined": errors.PERMISSION_DENIED,
 }
 _TASK_FAILED_ID: Final = "AIOS-TASK-FAILED"
+_CODES: Final = [entry.code for entry in errors.ERRORS.values()]
+_ENTRIES_OF_CODES: Final = {
+    entry.code: entry for entry in errors.ERRORS.values() if _CODES.count(entry.code) == 1
+}
+"""Entries that a code alone tells apart."""
 
 
 def task(value: task_pb2.Task, *, include_history: bool = False) -> Json:
@@ -137,7 +142,7 @@ def failure(
 ) -> Json:
     """A failure as an error object. What the failure itself says in its data is never replaced."""
     reason = "rejected" if rejected else value.reason
-    entry = _FAILURE_ENTRIES.get(reason)
+    entry = _FAILURE_ENTRIES.get(reason) or _ENTRIES_OF_CODES.get(value.code)
     given = _json(value.data, {})
     data: Json = {
         "reason": reason,

@@ -78,12 +78,20 @@ class Stack:
         command += ["--state-dir", str(self.state_dir), "--socket", str(self.socket)]
         command += ["--http", self.http.removeprefix("http://") or "127.0.0.1:0"]
         command += ["--a2a-grpc", "127.0.0.1:0"]
+        self._lines = queue.Queue()
         with self.log.open("a") as log:
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, env=environ, text=True
             )
-        threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
-        self.ready = self._line(lambda line: line.get("ready") is True, READY_S)
+        reading = threading.Thread(
+            target=_read, args=(self._process, self._lines), name="stack", daemon=True
+        )
+        reading.start()
+        try:
+            self.ready = self._line(lambda line: line.get("ready") is True, READY_S)
+        except StackError:
+            self.stop()
+            raise
         self.http = self.ready["http"]
         self.pids = dict(self.ready["pids"])
         with open(self.ready["token_file"]) as file:  # noqa: PTH123
@@ -118,14 +126,6 @@ class Stack:
         with open(self.ready["approver_token_file"]) as file:  # noqa: PTH123
             return file.read().strip()
 
-    def _read(self, process: subprocess.Popen[str]) -> None:
-        if process.stdout is None:
-            return
-        with process.stdout as lines:
-            for line in lines:
-                self._lines.put(json.loads(line))
-        self._lines.put({"ended": True})
-
     def _line(self, is_wanted: Any, within_s: float) -> dict[str, Any]:
         deadline = time.monotonic() + within_s
         while True:
@@ -140,3 +140,12 @@ class Stack:
 
     def _tail(self) -> str:
         return self.log.read_text(errors="replace")[-4000:] if self.log.exists() else ""
+
+
+def _read(process: subprocess.Popen[str], lines: queue.Queue[dict[str, Any]]) -> None:
+    if process.stdout is None:
+        return
+    with process.stdout as stdout:
+        for line in stdout:
+            lines.put(json.loads(line))
+    lines.put({"ended": True})

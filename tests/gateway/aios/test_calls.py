@@ -208,6 +208,7 @@ async def test_a_version_that_both_speak_is_agreed_on(gateway: Gateway, version:
     error = await gateway.error("aios/initialize", params)
     assert (error["code"], error["message"]) == (-32009, "Version mismatch")
     assert error["data"]["requested_version"] == "7"
-    # Sessions are not served here, and that is told as such.
-    error = await gateway.error("aios/initialize", params | {"supported_versions": [version]})
-    assert error["code"] == -32601
+    result = await gateway.result("aios/initialize", params | {"supported_versions": [version]})
+    assert result["protocol_version"] == {"2.0.0": "0.3.0"}.get(version, version)
+    limits = result["capabilities"]["limits"]
+    assert (limits["max_concurrent_tasks"], limits["max_message_size"]) == (10, 1_048_576)
