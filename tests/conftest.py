@@ -13,7 +13,13 @@ HERE = Path(__file__).parent
 REQUIREMENT = re.compile(r"R(?!000)(0\d\d|1\d\d|200)|S-\d\d|[IHXYZ]\d\d")
 
 # A test of one of these folders carries the folder's marker without saying so.
-ROOM_MARKERS = {"e2e": "e2e", "simulation": "sim", "crash": "crash", "fuzz": "fuzz"}
+ROOM_MARKERS = {
+    "e2e": "e2e",
+    "wire_aios": "e2e",
+    "simulation": "sim",
+    "crash": "crash",
+    "fuzz": "fuzz",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
