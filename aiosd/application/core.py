@@ -14,9 +14,14 @@ from aiosd.application.creation import Creation
 from aiosd.application.credentials import Credentials
 from aiosd.application.deadlines import Deadlines
 from aiosd.application.execution import Execution
+from aiosd.application.instances import Instances
 from aiosd.application.ledger import Ledger
 from aiosd.application.messages import Drain
-from aiosd.application.ports import Queue, Registry, Store
+from aiosd.application.operating import Operating
+from aiosd.application.operation_ledger import OperationLedger
+from aiosd.application.operations import Operations
+from aiosd.application.ports import Queue, Registry, Runtimes, Store
+from aiosd.application.projection import Projection
 from aiosd.application.reading import Reading
 from aiosd.application.recovery import recover
 from aiosd.application.reporting import Reporting
@@ -33,8 +38,8 @@ if TYPE_CHECKING:
     from aiosd.application.ports import Clock, Ids, Schemas
 
 
-class Stores(Store, Queue, Registry, Protocol):
-    """One adapter that is all three ports."""
+class Stores(Store, Queue, Registry, Runtimes, Protocol):
+    """One adapter that is all four ports."""
 
 
 class Core:
@@ -62,12 +67,14 @@ class Core:
         self.creation = Creation(self.ledger, store, self.capabilities, ids, clock, limits)
         self.scheduler = Scheduler(store, self.ledger, self.sessions, self.slots, limits)
         self.reporting = Reporting(self.ledger, self.credentials, schemas, ids, limits)
+        self._build_operations(store, ids, schemas)
         self.execution = Execution(
             self.ledger,
             self.sessions,
             self.scheduler,
             self.reporting,
             self.credentials,
+            self.operating,
             clock,
             limits,
         )
@@ -87,7 +94,7 @@ class Core:
             store, store, self.ledger, self.watch, self.wakeups, ids, clock
         )
         self._deadlines = Deadlines(store, self.ledger, clock)
-        self._retention = Retention(store, clock, limits)
+        self._retention = Retention(store, store, clock, limits)
         # Slots before the scheduler, so that it sees what became free; the holder is told of a
         # credential before it is forgotten.
         for observer in (
@@ -101,9 +108,31 @@ class Core:
         ):
             self.ledger.observe(observer)
 
+    def _build_operations(self, store: Stores, ids: Ids, schemas: Schemas) -> None:
+        clock, limits = self.clock, self.limits
+        self.instances = Instances(store, self.sessions, schemas, clock)
+        self.operation_ledger = OperationLedger(store, clock, self.wakeups)
+        projection = Projection(self.operation_ledger, self.instances, clock)
+        self.operating = Operating(
+            self.operation_ledger, self.instances, projection, self.sessions, clock, limits
+        )
+        self.operations = Operations(
+            store,
+            store,
+            self.operation_ledger,
+            self.instances,
+            self.operating,
+            self.wakeups,
+            ids,
+            clock,
+            limits,
+        )
+
     async def start(self) -> int:
         """Recover; returns how many attempts wait for their provider to attach again."""
-        return await recover(
+        until = self.clock.now() + self.limits.reattach_window_ms
+        operations = await self.operating.recover(until)
+        return operations + await recover(
             queue=self.store,
             ledger=self.ledger,
             capabilities=self.capabilities,
@@ -123,6 +152,7 @@ class Core:
             group.create_task(self._deadlines.run())
             group.create_task(self._retention.run())
             group.create_task(self.ledger.run())
+            group.create_task(self.operating.run())
 
     async def stop(self) -> None:
         """No new work; subscribers are told to resume later, providers to finish (I45)."""
@@ -132,4 +162,6 @@ class Core:
             session.draining = True
             session.send(Drain())
         self.watch.stop()
+        self.operations.stop()
         await self.ledger.settle()
+        await self.operation_ledger.settle()

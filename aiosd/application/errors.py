@@ -1,7 +1,9 @@
 """Refusals that need the store, the clock or the caller to be known. Domain rules raise their own.
 
 Refusal (domain)
-├── NotFound: TaskNotFound, CapabilityNotFound, ArtifactNotFound, SubscriptionNotFound
+├── NotFound: TaskNotFound, CapabilityNotFound, ArtifactNotFound, SubscriptionNotFound,
+│   InstanceNotFound, OperationNotFound
+├── MethodNotSupported, OperationCursorAhead
 ├── ArgumentsRejected, RequestIdConflict, CursorInvalid, ArtifactTooLarge
 ├── QueueFull, Full
 ├── Unauthenticated, PermissionDenied
@@ -52,6 +54,36 @@ class SubscriptionNotFound(NotFound):
 
     def __init__(self) -> None:
         super().__init__("subscription not found")
+
+
+class InstanceNotFound(NotFound):
+    """No provider ever attached as it."""
+
+    reason = "INSTANCE_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__("instance not found")
+
+
+class OperationNotFound(NotFound):
+    """No such operation for this caller."""
+
+    reason = "OPERATION_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__("operation not found")
+
+
+class MethodNotSupported(Refusal):
+    """The instance does not accept this method."""
+
+    reason = "METHOD_NOT_SUPPORTED"
+
+
+class OperationCursorAhead(Refusal):
+    """The cursor is ahead of the operation's log (wire.md 2.3)."""
+
+    reason = "OPERATION_CURSOR_AHEAD"
 
 
 class ArgumentsRejected(Refusal):

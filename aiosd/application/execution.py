@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from aiosd.application.ledger import Ledger
     from aiosd.application.limits import Limits
     from aiosd.application.messages import HeldAttempt, Hello, ProviderLink, Report
+    from aiosd.application.operating import Operating
     from aiosd.application.ports import Clock
     from aiosd.application.reporting import Reporting
     from aiosd.application.scheduler import Scheduler
@@ -49,6 +50,7 @@ class Execution:
         scheduler: Scheduler,
         reporting: Reporting,
         credentials: Credentials,
+        operating: Operating,
         clock: Clock,
         limits: Limits,
     ) -> None:
@@ -57,6 +59,7 @@ class Execution:
         self._scheduler = scheduler
         self._reporting = reporting
         self._credentials = credentials
+        self._operating = operating
         self._clock = clock
         self._limits = limits
         self._inboxes: dict[tuple[str, str], Inbox] = {}
@@ -70,6 +73,7 @@ class Execution:
         if known is not None:
             self._scheduler.withdraw_all(known)  # offers of a stream before
         session = self._sessions.attach(hello, principal, link)
+        reattached = await self._operating.attach(session, hello)
         again: list[tuple[HeldAttempt, Held, int]] = []
         for claim in hello.attempts:
             task = await self._ledger.load(claim.task_id)
@@ -86,7 +90,10 @@ class Execution:
                 again.append((claim, held, task.attempt.reports if mine else 0))
         continued = (ContinuedAttempt(one.task_id, one.attempt, to) for one, _, to in again)
         welcome = Welcome(
-            self._limits.heartbeat_interval_ms, self._limits.lease_ms, tuple(continued)
+            self._limits.heartbeat_interval_ms,
+            self._limits.lease_ms,
+            tuple(continued),
+            reattached.continued,
         )
         if not session.welcome(link, welcome):
             return session
@@ -95,6 +102,7 @@ class Execution:
             await self._lose(session, held)  # the provider does not know of it any more
         for claim, held, _ in again:
             await self._catch_up(session, claim, held)
+        await self._operating.catch_up(session, reattached)
         self._scheduler.ring()
         return session
 
@@ -146,6 +154,7 @@ class Execution:
         self._scheduler.withdraw_all(session)
         for held in tuple(session.held.values()):
             await self._lose(session, held)
+        await self._operating.lose(session)
         self._scheduler.ring()
 
     async def _lose(self, session: Session, held: Held) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from aiosd.application.operation_messages import CancelOperation, OperationAck, RunOperation
 from aiosd.domain.artifact import Chunk
 from aiosd.domain.capability import Capability
 from aiosd.domain.content import LogLine, Message, Option, Progress
 from aiosd.domain.failure import Failure
+from aiosd.domain.instance import Declaration
 from aiosd.domain.interruption import AuthRequest, AuthResponse, PastAnswer
 from aiosd.domain.task import Task
 
@@ -35,6 +37,8 @@ class Hello:
     capabilities: tuple[Capability, ...]
     credits: int
     attempts: tuple[HeldAttempt, ...] = ()
+    operations: tuple[str, ...] = ()
+    instance: Declaration | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +153,7 @@ class Welcome:
     heartbeat_interval_ms: int
     lease_ms: int
     continued: tuple[ContinuedAttempt, ...]
+    continued_operations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +274,9 @@ ToProvider: TypeAlias = (
     | Input
     | AuthGranted
     | Drain
+    | RunOperation
+    | CancelOperation
+    | OperationAck
 )
 
 

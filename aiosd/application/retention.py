@@ -1,4 +1,4 @@
-"""Forgetting: terminal tasks and idempotency keys whose time is over (design.md 14)."""
+"""Forgetting: terminal tasks, operations and keys whose time is over (design.md 14)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiosd.application.ports import CommitUnknown, StoreFull
 
 if TYPE_CHECKING:
     from aiosd.application.limits import Limits
-    from aiosd.application.ports import Clock, Queue
+    from aiosd.application.ports import Clock, Queue, Runtimes
 
 HOUR_MS = 3_600_000
 EVERY_MS = 10 * 60_000
@@ -20,8 +20,9 @@ PAGE = 200
 class Retention:
     """A slow loop that deletes in small steps."""
 
-    def __init__(self, queue: Queue, clock: Clock, limits: Limits) -> None:
+    def __init__(self, queue: Queue, runtimes: Runtimes, clock: Clock, limits: Limits) -> None:
         self._queue = queue
+        self._runtimes = runtimes
         self._clock = clock
         self._limits = limits
         self._alarm = Alarm(clock)
@@ -40,6 +41,8 @@ class Retention:
         now = self._clock.now()
         ended_before = now - self._limits.task_retention_hours * HOUR_MS
         keys_before = now - self._limits.idempotency_retention_hours * HOUR_MS
+        while await self._runtimes.forget_operations(ended_before, PAGE) == PAGE:
+            pass
         total = 0
         while True:
             ids = await self._queue.expired(ended_before, PAGE)

@@ -38,6 +38,8 @@ STATUS: dict[type[domain.Refusal], grpc.StatusCode] = {
     domain.CredentialRefused: _Code.INVALID_ARGUMENT,
     domain.ArgumentInvalid: _Code.INVALID_ARGUMENT,
     application.NotFound: _Code.NOT_FOUND,
+    application.MethodNotSupported: _Code.INVALID_ARGUMENT,
+    application.OperationCursorAhead: _Code.OUT_OF_RANGE,
     application.ArgumentsRejected: _Code.FAILED_PRECONDITION,
     application.RequestIdConflict: _Code.ALREADY_EXISTS,
     application.CursorInvalid: _Code.INVALID_ARGUMENT,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aiosd import __version__
 from aiosd.adapters.rpc.codec import provider as codec
+from aiosd.adapters.rpc.codec.operations import from_operation_report
 from aiosd.adapters.rpc.guard import caller
 from aiosd.api.provider.v1 import provider_service_pb2 as wire
 from aiosd.api.provider.v1.provider_service_pb2_grpc import ProviderServiceServicer
@@ -122,6 +123,8 @@ class ProviderService(ProviderServiceServicer):
         if message.WhichOneof("message") != "hello":
             raise ArgumentInvalid("hello", "must be the first message of a stream")
         hello = codec.from_hello(message.hello)
+        if hello.instance is not None:
+            self._core.instances.check(hello.instance, principal)
         await self._core.capabilities.remember(hello.capabilities)
         return await self._core.execution.attach(hello, principal, link)
 
@@ -137,6 +140,9 @@ class ProviderService(ProviderServiceServicer):
             case "report":
                 report = codec.from_report(message.report, core.clock.now())
                 await core.execution.report(session, report)
+            case "operation_report":
+                said = from_operation_report(message.operation_report)
+                await core.operating.report(session, said)
             case "accept":
                 accept = message.accept
                 core.execution.accept(session, accept.task_id, accept.attempt)

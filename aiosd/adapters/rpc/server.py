@@ -9,6 +9,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from aiosd.adapters.rpc.guard import Guard
+from aiosd.adapters.rpc.operation_service import OperationService
 from aiosd.adapters.rpc.provider_service import ProviderService
 from aiosd.adapters.rpc.read_services import (
     ArtifactService,
@@ -24,6 +25,8 @@ from aiosd.api.v1 import (
     artifact_service_pb2_grpc,
     capability_service_pb2,
     capability_service_pb2_grpc,
+    operation_service_pb2,
+    operation_service_pb2_grpc,
     subscription_service_pb2,
     subscription_service_pb2_grpc,
     system_service_pb2,
@@ -95,11 +98,13 @@ class RpcServer:
         artifacts = ArtifactService(core)
         capabilities = CapabilityService(core)
         subscriptions = SubscriptionService(core)
+        operations = OperationService(core)
         services = (
             (task_service_pb2.DESCRIPTOR, tasks),
             (artifact_service_pb2.DESCRIPTOR, artifacts),
             (capability_service_pb2.DESCRIPTOR, capabilities),
             (subscription_service_pb2.DESCRIPTOR, subscriptions),
+            (operation_service_pb2.DESCRIPTOR, operations),
             (system_service_pb2.DESCRIPTOR, system),
             (provider_service_pb2.DESCRIPTOR, self._providers),
         )
@@ -115,6 +120,7 @@ class RpcServer:
         subscription_service_pb2_grpc.add_SubscriptionServiceServicer_to_server(
             subscriptions, server
         )
+        operation_service_pb2_grpc.add_OperationServiceServicer_to_server(operations, server)
         system_service_pb2_grpc.add_SystemServiceServicer_to_server(system, server)
         provider_service_pb2_grpc.add_ProviderServiceServicer_to_server(self._providers, server)
         names += add_unimplemented(server, self._guard)

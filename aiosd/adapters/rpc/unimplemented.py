@@ -9,7 +9,6 @@ import grpc
 from aiosd.api.v1 import (
     access_service_pb2,
     audit_service_pb2,
-    operation_service_pb2,
     permission_service_pb2,
     session_service_pb2,
     webhook_service_pb2,
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 PUBLISHED = (
     access_service_pb2,
     audit_service_pb2,
-    operation_service_pb2,
     permission_service_pb2,
     session_service_pb2,
     webhook_service_pb2,

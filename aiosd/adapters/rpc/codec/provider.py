@@ -17,11 +17,13 @@ from aiosd.adapters.rpc.codec.interruptions import (
     from_options,
     to_auth_response,
 )
+from aiosd.adapters.rpc.codec.operations import from_declaration, to_run_operation
 from aiosd.adapters.rpc.codec.scalars import duration, span
 from aiosd.adapters.rpc.codec.tasks import to_task
 from aiosd.api.provider.v1 import provider_service_pb2 as wire
 from aiosd.application import json_text
 from aiosd.application import messages as said
+from aiosd.application import operation_messages as operations
 from aiosd.domain.artifact import Chunk
 from aiosd.domain.content import Role
 from aiosd.domain.errors import ArgumentInvalid
@@ -48,7 +50,15 @@ def from_hello(message: wire.Hello) -> said.Hello:
         said.HeldAttempt(one.task_id, one.attempt, one.started, one.paused, one.waiting_action)
         for one in message.attempts
     )
-    return said.Hello(message.session_id, message.name, capabilities, message.credits, attempts)
+    return said.Hello(
+        message.session_id,
+        message.name,
+        capabilities,
+        message.credits,
+        attempts,
+        tuple(one.operation_id for one in message.operations),
+        from_declaration(message.instance) if message.HasField("instance") else None,
+    )
 
 
 def from_report(message: wire.Report, now: int) -> said.Report:
@@ -167,6 +177,7 @@ def to_daemon_message(message: said.ToProvider, now: int, version: str) -> wire.
                     for one in message.continued
                 ],
                 version=version,
+                continued_operations=message.continued_operations,
             )
             return wire.DaemonMessage(welcome=welcome)
         case said.HeartbeatAck():
@@ -231,3 +242,15 @@ def to_daemon_message(message: said.ToProvider, now: int, version: str) -> wire.
             return wire.DaemonMessage(auth_granted=granted)
         case said.Drain():
             return wire.DaemonMessage(drain=wire.Drain())
+        case operations.RunOperation():
+            return wire.DaemonMessage(run_operation=to_run_operation(message, now))
+        case operations.CancelOperation():
+            stop = wire.CancelOperation(operation_id=message.operation_id)
+            return wire.DaemonMessage(cancel_operation=stop)
+        case operations.OperationAck():
+            stored = wire.OperationAck(
+                operation_id=message.operation_id,
+                up_to=message.up_to,
+                projection_problem=message.problem,
+            )
+            return wire.DaemonMessage(operation_ack=stored)
