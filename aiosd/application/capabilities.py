@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiosd.application.errors import ArgumentsRejected, CapabilityNotFound
 from aiosd.application.writes import PutCapability
@@ -71,11 +70,11 @@ class Capabilities:
             await self._store.commit([PutCapability(one) for one in changed])
             self._known.update({one.id: one for one in changed})
 
-    def check_arguments(self, capability: Capability, arguments: str) -> None:
+    def check_arguments(self, capability: Capability, arguments: dict[str, Any]) -> None:
         """Raise ArgumentsRejected unless the arguments fit the input schema (R014)."""
         if not capability.input_schema:
             return
-        problem = self._schemas.problem(capability.input_schema, json.loads(arguments))
+        problem = self._schemas.problem(capability.input_schema, arguments)
         if problem:
             raise ArgumentsRejected(
                 f"arguments: {problem}", {"field": "arguments", "problem": problem}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiosd.application import json_text
 from aiosd.application.errors import QueueFull, RequestIdConflict, ShuttingDown
@@ -163,8 +163,7 @@ class Creation:
 
     def _draft(self, caller: Caller, new: NewTask) -> Draft:
         capability = self._capabilities.get(new.capability_id)
-        check(new)
-        self._capabilities.check_arguments(capability, new.arguments)
+        self._capabilities.check_arguments(capability, check(new))
         request = TaskRequest(
             capability_id=capability.id,
             tool_id=capability.tool,
@@ -197,13 +196,16 @@ class Creation:
         )
 
 
-def check(new: NewTask) -> None:
-    """Shapes and sizes; raises ArgumentInvalid naming the field, or CredentialRefused."""
+def check(new: NewTask) -> dict[str, Any]:
+    """The parsed arguments, after shapes and sizes were checked.
+
+    Raises ArgumentInvalid naming the field, or CredentialRefused.
+    """
     if len(new.arguments.encode()) > MAX_ARGUMENTS:
         raise ArgumentInvalid("arguments", f"must not exceed {MAX_ARGUMENTS} bytes")
     if len(new.metadata.encode()) > MAX_METADATA:
         raise ArgumentInvalid("metadata", f"must not exceed {MAX_METADATA} bytes")
-    json_text.parse_object(new.arguments, "arguments")
+    arguments = json_text.parse_object(new.arguments, "arguments")
     json_text.parse_object(new.metadata, "metadata")
     for name, text, longest in (
         ("context_id", new.context_id, 128),
@@ -216,3 +218,4 @@ def check(new: NewTask) -> None:
         for part in new.message.parts:
             json_text.check_text(part.content, "message.parts")
         refuse_message_credentials(new.message)
+    return arguments

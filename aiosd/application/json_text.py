@@ -14,10 +14,14 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
 
+#: Made once: a decoder with hooks is dear to make.
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+
+
 def parse(text: str, field: str) -> Any:
     """The value of JSON text; raises ArgumentInvalid that names `field` (I42, E22, E23)."""
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = _DECODER.decode(text)
     except RecursionError:
         raise ArgumentInvalid(field, "is nested too deeply") from None
     except ValueError as error:

@@ -18,6 +18,7 @@ from aiosd.domain.errors import (
 )
 from aiosd.domain.event import (
     AttemptChanged,
+    Event,
     Resolved,
     ResultStored,
     StatusChanged,
@@ -35,6 +36,7 @@ def submit(
     *, task_id: str, context_id: str, principal: str, request: TaskRequest, now: int
 ) -> Draft:
     """A new task, SUBMITTED and queued; its first event is number 1 (design.md 15)."""
+    # The first revision and the first event are written out: creation is the hot path.
     task = Task(
         id=task_id,
         context_id=context_id,
@@ -45,10 +47,12 @@ def submit(
         create_time=now,
         update_time=now,
         phase=Phase.QUEUED,
+        revision=1,
+        event_head=1,
     )
-    draft = Draft(task, now)
-    event = draft.emit(StatusChanged(TaskState.SUBMITTED, None))
-    draft.history.append(StateChange(TaskState.SUBMITTED, now, sequence=event.sequence))
+    draft = Draft(task, now, revised=True)
+    draft.events.append(Event(task_id, 1, now, StatusChanged(TaskState.SUBMITTED, None)))
+    draft.history.append(StateChange(TaskState.SUBMITTED, now, sequence=1))
     if request.message is not None:
         draft.changed_messages[request.message.message_id] = request.message
     return draft

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 TOKEN_PREFIX: Final = "aios_"  # noqa: S105 - the public part
 
+_DRAW = 1000
 _RANDOM_BITS = 74
 _LOW_BITS = 62
 
@@ -32,6 +33,7 @@ class SystemIds:
         self._clock = clock
         self._random = random
         self._last = 0
+        self._drawn = b""
         self._lock = threading.Lock()
 
     def new(self, prefix: str) -> str:
@@ -53,9 +55,9 @@ class SystemIds:
         last, the last plus a random step is taken: the overflow of the random bits then counts
         as the next millisecond (RFC 9562, 6.2, method 2).
         """
-        fresh = int.from_bytes(self._random(10), "big") & ((1 << _RANDOM_BITS) - 1)
-        step = 1 + (fresh & 0xFFFF_FFFF)
         with self._lock:
+            fresh = int.from_bytes(self._take(10), "big") & ((1 << _RANDOM_BITS) - 1)
+            step = 1 + (fresh & 0xFFFF_FFFF)
             fresh |= self._clock.now() << _RANDOM_BITS
             self._last = fresh if fresh > self._last else self._last + step
             number = self._last
@@ -63,6 +65,14 @@ class SystemIds:
         high = (number >> _LOW_BITS) & 0xFFF
         low = number & ((1 << _LOW_BITS) - 1)
         return milliseconds << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low
+
+
+    def _take(self, count: int) -> bytes:
+        """Random bytes, drawn from the kernel many at a time: a system call an id is dear."""
+        if len(self._drawn) < count:
+            self._drawn = self._random(_DRAW)
+        taken, self._drawn = self._drawn[:count], self._drawn[count:]
+        return taken
 
 
 def new_token() -> str:
