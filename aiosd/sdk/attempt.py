@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import itertools
 import logging
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,7 @@ class Attempt:
 
     def acknowledge(self, up_to: int) -> None:
         """Reports up to a number are stored."""
-        for number in [one for one in self._unanswered if one <= up_to]:
+        for number in list(itertools.takewhile(lambda one: one <= up_to, self._unanswered)):
             future = self._unanswered.pop(number)
             if future is not None and not future.done():
                 future.set_result(None)
@@ -233,6 +234,11 @@ class Attempt:
         self.cancel_reason = reason or "canceled"
         self.cancel_arrived.set()
         self._stop(grace_s)
+
+    @property
+    def void(self) -> bool:
+        """Nothing will come of it, though its code may still be stopping."""
+        return self.lost or (self.begin.done() and not self.begin.result())
 
     def withdraw(self) -> None:
         """The offer is void; without effect once Go arrived."""

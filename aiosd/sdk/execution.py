@@ -68,7 +68,8 @@ async def live(attempt: Attempt, code: CapabilityCode, outbox: Outbox, stream: i
         if ending is not None and not attempt.lost:
             await _conclude(attempt, ending)
     finally:
-        outbox.drop(attempt.key)
+        if not attempt.lost:  # else it is dropped, and may be held again under the same number
+            outbox.drop(attempt.key)
 
 
 def reject(key: tuple[str, int], *, busy: bool, reason: str) -> wire.ProviderMessage:

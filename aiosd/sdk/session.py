@@ -145,7 +145,13 @@ class Session:
         if code is None or self._draining or self._daemon_stops:
             reason = "unknown capability" if code is None else "draining"
             self._outbox.say(execution.reject(key, busy=True, reason=reason))
-        elif key not in self._attempts:
+            return
+        known = self._attempts.get(key)
+        if known is not None and known.void:
+            # Withdrawn and offered again before its code has noticed.
+            known.lose(LOST_GRACE_S)
+            known = None
+        if known is None:
             self._attempts[key] = attempt = Attempt(offer, self._outbox, self._spawn)
             self._idle.clear()
             self._spawn(self._live(attempt, code, stream))
@@ -154,7 +160,8 @@ class Session:
         try:
             await execution.live(attempt, code, self._outbox, stream)
         finally:
-            del self._attempts[attempt.key]
+            if self._attempts.get(attempt.key) is attempt:
+                del self._attempts[attempt.key]
             self._note_idle()
 
     def _operate(self, run: wire.RunOperation) -> None:

@@ -82,6 +82,34 @@ async def test_a_withdrawn_offer_never_runs_even_if_go_follows(
     assert ran == [second.task.task_id]
 
 
+async def test_an_offer_that_comes_again_while_the_first_is_being_screened_is_accepted_once(
+    daemon: ReferenceDaemon, attach: Attach
+) -> None:
+    provider, screened = Provider("p"), asyncio.Event()
+
+    async def screen(offer: Offer) -> None:
+        await screened.wait()
+
+    @provider.capability("c", screen=screen)
+    async def run(task: TaskContext, args: dict[str, Any]) -> int:
+        return task.attempt
+
+    async with attach(provider):
+        first = asyncio.create_task(daemon.offer("c", task_id="t"))
+        await asyncio.sleep(0)
+        daemon.send(offer_withdrawn=wire.OfferWithdrawn(task_id="t", attempt=1))
+        second = asyncio.create_task(daemon.offer("c", task_id="t"))
+        beats = daemon.heartbeats
+        await daemon.until(lambda: daemon.heartbeats > beats)
+        screened.set()
+        attempt = await second
+        daemon.go(attempt)
+        await daemon.ended(attempt)
+        first.cancel()
+    assert attempt.accepted
+    assert daemon.violations == []
+
+
 async def test_a_screen_declines_an_offer_before_anything_is_accepted(
     daemon: ReferenceDaemon, attach: Attach
 ) -> None:
