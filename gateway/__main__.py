@@ -6,7 +6,9 @@ import asyncio
 import json
 import logging
 import os
+import signal
 import sys
+from contextlib import contextmanager
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -23,7 +25,7 @@ from gateway.http_server import server_config
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from aiosd.settings import Settings
 
@@ -51,6 +53,23 @@ class GatewayServer(uvicorn.Server):
             sys.stdout.flush()
             _log.info("gateway.ready", extra={"http": line["http"]})
 
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Take SIGTERM and SIGINT as the wish to stop, and as nothing more afterwards.
+
+        uvicorn would raise them again once it has stopped, which ends the process in the middle
+        of its own clean-up.
+        """
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGTERM, signal.SIGINT)
+        for number in signals:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in signals:
+                loop.remove_signal_handler(number)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams with a word, then the rest as uvicorn does."""
         self._context.stopping.set()
@@ -59,7 +78,7 @@ class GatewayServer(uvicorn.Server):
 
 
 async def serve(settings: Settings) -> bool:
-    """Serve until SIGTERM or SIGINT; whether it ever listened."""
+    """Serve until SIGTERM or SIGINT; whether it ever listened. The log says why not."""
     context = GatewayContext(settings, DaemonChannel(f"unix:{settings.socket}"))
     try:
         config = server_config(
@@ -70,7 +89,11 @@ async def serve(settings: Settings) -> bool:
             graceful_shutdown_seconds=max(1, settings.drain_grace_ms // 1000),
         )
         server = GatewayServer(config, context)
-        await server.serve()
+        try:
+            await server.serve()
+        except SystemExit:
+            # How uvicorn says that it could not bind.
+            return False
         return server.started
     finally:
         await context.daemon.close()

@@ -19,17 +19,19 @@ _TRACE_PARENT: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GatewayContext:
     """The daemon's channel, the settings, and the word that everything is to end.
 
     `stopping` is set when the process was asked to stop: streams end with a comment, and new
-    requests are answered 503.
+    requests are answered 503. `a2a_grpc` is the HOST:PORT where A2A is served over gRPC, empty
+    while it is not.
     """
 
     settings: Settings
     daemon: DaemonChannel
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    a2a_grpc: str = ""
 
 
 def caller_of(request: HTTPConnection) -> Caller:
