@@ -12,9 +12,10 @@ import hashlib
 import os
 import stat
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 1024 * 1024
 STEP_S = 0.05
 MAX_ERRORS = 100
-ERROR_CHARACTERS = 300
+ERROR_BYTES = 300
 
 
 @dataclass(slots=True)
@@ -50,7 +51,20 @@ class Position:
     errors: int = 0
     chain: str = hashlib.sha256().hexdigest()
     problems: list[str] = field(default_factory=list)
-    """The first 100 errors, one line each."""
+    """The first 100 errors, one line each, at most 300 bytes long."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The position as JSON that any name fits in, at most about 45 KiB."""
+        after = None if self.after is None else quote_from_bytes(os.fsencode(self.after))
+        return {**asdict(self), "after": after}
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Position:
+        """The position that `to_json` wrote."""
+        after = stored["after"]
+        return cls(
+            **{**stored, "after": None if after is None else os.fsdecode(unquote_to_bytes(after))}
+        )
 
 
 class DirectoryDigest:
@@ -155,7 +169,7 @@ class DirectoryDigest:
         self.position.errors += 1
         if len(self.position.problems) < MAX_ERRORS:
             text = f"{printable(path)}: {problem.strerror or problem}"
-            self.position.problems.append(text[:ERROR_CHARACTERS])
+            self.position.problems.append(text.encode()[:ERROR_BYTES].decode(errors="ignore"))
         if path != ".":
             self.position.after = path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +95,9 @@ async def run(task: TaskContext, arguments: Arguments) -> dict[str, Any]:
     run = _Run(
         task,
         DirectoryDigest(
-            root, Position(**saved.get("position", {})), follow_symlinks=arguments.follow_symlinks
+            root,
+            Position.from_json(saved["position"]) if saved else Position(),
+            follow_symlinks=arguments.follow_symlinks,
         ),
         listing_begun=saved.get("listing_begun", False),
     )
@@ -170,7 +172,7 @@ class _Run:
         # other order would lose some.
         await self._list(last=False)
         await self._task.save(
-            {"position": asdict(self.walk.position), "listing_begun": self._listing_begun}
+            {"position": self.walk.position.to_json(), "listing_begun": self._listing_begun}
         )
         self._saved = time.monotonic()
 

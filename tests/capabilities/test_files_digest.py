@@ -99,7 +99,20 @@ def test_a_walk_that_goes_on_from_any_position_ends_alike(tree: Path, stop_after
     while first.position.files < stop_after and first.advance():
         pass
     first.close()
-    assert digest(tree, first.position).position == whole.position
+    stored = json.loads(json.dumps(first.position.to_json(), ensure_ascii=False).encode())
+    assert digest(tree, Position.from_json(stored)).position == whole.position
+
+
+def test_a_stored_position_stays_below_64_kib() -> None:
+    name = "\N{GRINNING FACE}" * 1000
+    walker = DirectoryDigest(Path("/"), Position())
+    for _ in range(200):
+        walker._note(name, PermissionError(13, "Permission denied"))
+    assert walker.position.errors == 1  # the same path is counted once
+    walker.position.problems *= 100
+    walker.position.after = name
+    stored = json.dumps(walker.position.to_json(), ensure_ascii=False)
+    assert len(stored.encode()) < 64 * 1024
 
 
 async def test_a_directory_is_digested_reported_and_summed_up(
