@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -237,3 +238,27 @@ def test_an_interrupted_wait_leaves_the_task_alone(aiosctl: Aiosctl) -> None:
     (task,) = re.findall(r"the task goes on: aiosctl watch\|cancel (task-\w+)", err)
     assert aiosctl("get", task, "-o", "json").json["state"] == "working"
     aiosctl("cancel", task)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_bar_moves_on_a_terminal_unless_no_color_is_set(aiosctl: Aiosctl, plain: bool) -> None:
+    script = steps({"progress": {"percent": 40, "message": "half"}}, {"log": {"message": "hey"}})
+    leader, follower = os.openpty()
+    environ = {**aiosctl.programs.environ, "TERM": "xterm-256color", "COLUMNS": "120"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "aiosd.ctl", "run", "lab.script", script, "--watch"],
+            env=environ | ({"NO_COLOR": "1"} if plain else {}),
+            stdout=subprocess.PIPE,
+            stderr=follower,
+            timeout=60,
+            check=True,
+        )
+        shown = os.read(leader, 65536).decode()
+    finally:
+        os.close(leader)
+        os.close(follower)
+    assert json.loads(done.stdout) == {"inputs": [], "attempt": 1}
+    assert "info: hey" in shown
+    assert ("\x1b[" in shown) is not plain
+    assert ("━" in shown) is not plain
