@@ -12,6 +12,7 @@ from grpc import aio
 from aiosd.api.v1 import (
     artifact_service_pb2_grpc,
     capability_service_pb2_grpc,
+    operation_service_pb2_grpc,
     system_service_pb2_grpc,
     task_service_pb2_grpc,
 )
@@ -54,6 +55,10 @@ class Calls:
     @cached_property
     def capabilities(self) -> capability_service_pb2_grpc.CapabilityServiceStub:
         return capability_service_pb2_grpc.CapabilityServiceStub(self.channel)
+
+    @cached_property
+    def operations(self) -> operation_service_pb2_grpc.OperationServiceStub:
+        return operation_service_pb2_grpc.OperationServiceStub(self.channel)
 
     @cached_property
     def system(self) -> system_service_pb2_grpc.SystemServiceStub:

@@ -18,6 +18,7 @@ from aiosd.api.v1 import (
 from aiosd.sdk import json_text, requests, rpc_status
 from aiosd.sdk.calls import Calls
 from aiosd.sdk.connection import Endpoint, resolve
+from aiosd.sdk.operation_calls import OperationCalls
 from aiosd.sdk.subscription import FamilyLike, Subscription, family
 
 if TYPE_CHECKING:
@@ -88,6 +89,11 @@ class Client:
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """What a call over `channel` must carry to be this caller's."""
         return self._calls.metadata
+
+    @property
+    def operations(self) -> OperationCalls:
+        """Runtime operations and the instances that they act on."""
+        return OperationCalls(self._calls)
 
     # --- tasks -----------------------------------------------------------------------------
 
@@ -191,6 +197,26 @@ class Client:
             **filters,
         )
         return await self._calls.repeat(self._calls.tasks.ListTasks, request)
+
+    async def resolve(
+        self, task_id: str, outcome: str, evidence: str
+    ) -> task_service_pb2.ResolveTaskResponse:
+        """Close an uncertain failure with evidence; it stays failed and becomes certain.
+
+        `outcome` is completed, failed or retry; a retry makes a new task, `retried_as` of the
+        answer. Raises Refused (NOT_RESOLVABLE).
+        """
+        request = task_service_pb2.ResolveTaskRequest(
+            task_id=task_id, outcome=outcome, evidence=evidence
+        )
+        return await self._calls.once(self._calls.tasks.ResolveTask, request)
+
+    async def accept(self, task_id: str, accepted: bool = True, reason: str = "") -> task_pb2.Task:
+        """Say whether a completed result satisfies; the task stays as it is."""
+        request = task_service_pb2.AcceptTaskRequest(
+            task_id=task_id, accepted=accepted, reason=reason
+        )
+        return (await self._calls.once(self._calls.tasks.AcceptTask, request)).task
 
     async def cancel(self, task_id: str, reason: str = "") -> task_pb2.Task:
         """End a task. Raises Refused (TASK_STATE_INVALID) if it is terminal."""
