@@ -2,13 +2,14 @@
 
 Every call carries the caller's bearer token, trace and request id as metadata; the daemon alone
 decides who the caller is. A call waits a short while for a daemon that is just being restarted, so
-that a restart looks like a slow answer and not like a failure. Nothing that changes the daemon's
-state is ever sent twice from here.
+that a restart looks like a slow answer and not like a failure. A call that could take effect twice
+is never sent twice.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -36,6 +37,8 @@ ResponseT = TypeVar("ResponseT")
 
 UNAVAILABLE: Final = "DAEMON_UNAVAILABLE"
 """Reason of an error that the daemon did not write itself: nobody answered."""
+SHUTTING_DOWN: Final = "SHUTTING_DOWN"
+"""Reason of a daemon that stops: nothing was done."""
 TIMED_OUT: Final = "DAEMON_TIMED_OUT"
 """Reason when the daemon took longer than the call may take."""
 
@@ -43,6 +46,7 @@ CALL_TIMEOUT_S: Final = 30.0
 READY_TIMEOUT_S: Final = 3.0
 """How long a call waits for a daemon that is not there before it fails."""
 _HEALTH_TIMEOUT_S: Final = 1.0
+_REPEAT_DELAY_S: Final = 0.1
 _DETAILS_KEY: Final = "grpc-status-details-bin"
 _MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 
@@ -98,7 +102,7 @@ class DaemonError(Exception):
     @property
     def is_unavailable(self) -> bool:
         """Whether a daemon that runs again might answer the same call."""
-        return self.reason in (UNAVAILABLE, "SHUTTING_DOWN")
+        return self.reason in (UNAVAILABLE, SHUTTING_DOWN)
 
     @property
     def is_unauthenticated(self) -> bool:
@@ -173,13 +177,25 @@ class DaemonChannel:
         caller: Caller,
         *,
         timeout_s: float = CALL_TIMEOUT_S,
+        repeatable: bool = False,
     ) -> ResponseT:
-        """Make one call. Raises DaemonError and nothing else."""
-        await self._ready()
-        try:
-            return await method(request, timeout=timeout_s, metadata=caller.metadata())
-        except aio.AioRpcError as error:
-            raise from_rpc_error(error) from None
+        """Make one call. Raises DaemonError and nothing else.
+
+        `repeatable` says that the same call twice has the effect of one: it is then made again
+        when the daemon went away under it. What a stopping daemon turned away had no effect and
+        is always made again.
+        """
+        give_up = time.monotonic() + READY_TIMEOUT_S
+        while True:
+            await self._ready()
+            try:
+                return await method(request, timeout=timeout_s, metadata=caller.metadata())
+            except aio.AioRpcError as error:
+                refused = from_rpc_error(error)
+            again = refused.reason == SHUTTING_DOWN or (repeatable and refused.is_unavailable)
+            if not again or time.monotonic() > give_up:
+                raise refused
+            await asyncio.sleep(_REPEAT_DELAY_S)
 
     async def stream(
         self,

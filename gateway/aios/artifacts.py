@@ -32,7 +32,9 @@ async def get(params: GetParams, call: Call) -> Json:
         artifact_id=params.artifact_id, task_id=params.task_id or ""
     )
     try:
-        answer = await call.daemon.call(call.daemon.artifacts.GetArtifact, request, call.caller)
+        answer = await call.daemon.call(
+            call.daemon.artifacts.GetArtifact, request, call.caller, repeatable=True
+        )
         found = answer.artifact
     except DaemonError as refused:
         call.is_unauthenticated = call.is_unauthenticated or refused.is_unauthenticated
@@ -73,7 +75,7 @@ async def list_(params: ListParams, call: Call) -> Json:
         task_id=params.task_id, page_size=_PAGE_SIZE
     )
     while True:
-        page = await call.ask(call.daemon.artifacts.ListArtifacts, request)
+        page = await call.read(call.daemon.artifacts.ListArtifacts, request)
         found.extend(page.artifacts)
         if not page.next_page_token:
             return {"artifacts": render.artifact_summaries(found), "total": len(found)}

@@ -44,7 +44,7 @@ async def list_(params: ListParams, call: Call) -> Json:
         namespace=params.namespace or "", tag=params.category or "", page_size=_PAGE_SIZE
     )
     while True:
-        page = await call.ask(call.daemon.capabilities.ListCapabilities, request)
+        page = await call.read(call.daemon.capabilities.ListCapabilities, request)
         found.extend(page.capabilities)
         if not page.next_page_token:
             return {"capabilities": [render.capability_row(one) for one in found]}
@@ -59,10 +59,15 @@ class InfoParams(Params):
 
 async def info(params: InfoParams, call: Call) -> Json:
     """Describe a capability: its schemas, its permission level, its options."""
-    answer = await call.ask(
-        call.daemon.capabilities.GetCapability,
-        capability_service_pb2.GetCapabilityRequest(capability_id=params.capability_id),
-    )
+    request = capability_service_pb2.GetCapabilityRequest(capability_id=params.capability_id)
+    try:
+        answer = await call.read(call.daemon.capabilities.GetCapability, request)
+    except AiosError as error:
+        alias = tasks.capability_alias(params.capability_id)
+        if error.entry is not errors.CAPABILITY_NOT_FOUND or alias is None:
+            raise
+        request.capability_id = alias
+        answer = await call.read(call.daemon.capabilities.GetCapability, request)
     return render.capability(answer.capability)
 
 
@@ -134,7 +139,7 @@ _LEGACY_STATUS: Final = {"pending": "pending", "completed": "completed", "failed
 
 async def status(params: TaskParams, call: Call) -> Json:
     """Say how an invocation fares, in the four words of this method (X46)."""
-    answer = await call.ask(
+    answer = await call.read(
         call.daemon.tasks.GetTask, task_service_pb2.GetTaskRequest(task_id=params.task_id)
     )
     task = answer.task

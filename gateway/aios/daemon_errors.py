@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.aios import errors, words
 from gateway.aios.errors import AiosError, ErrorEntry
-from gateway.daemon_channel import TIMED_OUT, UNAVAILABLE
+from gateway.daemon_channel import SHUTTING_DOWN, TIMED_OUT, UNAVAILABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +60,7 @@ _FIELDS: Final = MappingProxyType(
 _INTERNAL_DETAILS: Final = MappingProxyType(
     {
         UNAVAILABLE: "the task service is not running; ask again",
-        "SHUTTING_DOWN": "the task service is stopping; ask again",
+        SHUTTING_DOWN: "the task service is stopping; ask again",
         TIMED_OUT: "the task service did not answer in time; look at the task before repeating",
         "OUTCOME_UNKNOWN": "it is not known whether this took effect; ask again with the same "
         "idempotency key, or look first",
@@ -69,7 +69,7 @@ _INTERNAL_DETAILS: Final = MappingProxyType(
 _INTERNAL_REASONS: Final = MappingProxyType(
     {
         UNAVAILABLE: "daemon_unavailable",
-        "SHUTTING_DOWN": "daemon_unavailable",
+        SHUTTING_DOWN: "daemon_unavailable",
         TIMED_OUT: "daemon_timed_out",
         "OUTCOME_UNKNOWN": "outcome_unknown",
     }
@@ -112,6 +112,8 @@ def from_daemon(refused: DaemonError) -> AiosError:
 
 def field_name(name: str) -> str:
     """The name on this wire of a field of the contract."""
+    if name == "request_id":
+        return "options.idempotency_key"
     return _SPANS.sub(lambda match: f"{match[0]}_ms", name)
 
 

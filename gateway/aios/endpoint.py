@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 PATH: Final = "/aios/rpc"
 _JSON: Final = "application/json"
 _RETRY_AFTER_S: Final = 1
+_RECONNECT_MS: Final = 1000
+"""How long readers are told to wait before they connect again."""
 
 _NO_SUBSCRIPTION: Final = Refusal(
     400, "subscription_id_required", "the query needs subscription_id"
@@ -94,6 +96,9 @@ class Wire:
             return await call_method(item, call)
 
         single = message.single_request
+        if message.is_batch:
+            # One key cannot stand for several calls.
+            call.idempotency_key = ""
         if form == "stream" and single is not None and single.method in STREAMING:
             return await self._subscribed(request, single, dispatch, call)
         stamp = ErrorStamp(now_ms, call.caller.trace_id)
@@ -184,7 +189,9 @@ class Wire:
         async def chunks() -> AsyncGenerator[bytes, None]:
             with self._admission.stream(caller):
                 try:
-                    yield sse.encode([_message(head)]) if head is not None else sse.KEEP_ALIVE
+                    yield sse.retry(_RECONNECT_MS)
+                    if head is not None:
+                        yield sse.encode([_message(head)])
                     async for chunk in feed.chunks():
                         yield chunk
                 finally:

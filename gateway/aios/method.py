@@ -50,15 +50,30 @@ class Call:
         request: RequestT,
         *,
         wait_ms: int = 0,
+        repeatable: bool = False,
     ) -> ResponseT:
-        """Call the daemon, which may take `wait_ms` longer than usual. Raises AiosError."""
+        """Call the daemon, which may take `wait_ms` longer than usual. Raises AiosError.
+
+        `repeatable`: the same call twice has the effect of one, so a restart of the daemon in the
+        middle of it need not be seen.
+        """
         try:
             return await self.daemon.call(
-                method, request, self.caller, timeout_s=CALL_TIMEOUT_S + wait_ms / 1000
+                method,
+                request,
+                self.caller,
+                timeout_s=CALL_TIMEOUT_S + wait_ms / 1000,
+                repeatable=repeatable,
             )
         except DaemonError as refused:
             self.is_unauthenticated = self.is_unauthenticated or refused.is_unauthenticated
             raise from_daemon(refused) from None
+
+    async def read(
+        self, method: aio.UnaryUnaryMultiCallable[RequestT, ResponseT], request: RequestT
+    ) -> ResponseT:
+        """Call the daemon for something that changes nothing. Raises AiosError."""
+        return await self.ask(method, request, repeatable=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ async def list_(params: ListParams, call: Call) -> Json:
         page_size=_PAGE_SIZE,
     )
     while True:
-        page = await call.ask(call.daemon.permissions.ListGrants, asked)
+        page = await call.read(call.daemon.permissions.ListGrants, asked)
         found.extend(page.grants)
         if not page.next_page_token:
             return {"permissions": [_token(grant) for grant in found]}

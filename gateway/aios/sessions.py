@@ -84,7 +84,7 @@ async def initialize(params: InitializeParams, call: Call) -> Json:
                     "supported_extensions": list(EXTENSIONS),
                 },
             )
-    system = await call.ask(
+    system = await call.read(
         call.daemon.system.GetSystemInfo, system_service_pb2.GetSystemInfoRequest()
     )
     return {
@@ -273,7 +273,7 @@ async def _create(
 
 
 async def _read(session_id: str, call: Call, *, renew: bool) -> session_service_pb2.Session:
-    answer = await call.ask(
+    answer = await call.read(
         call.daemon.sessions.GetSession,
         session_service_pb2.GetSessionRequest(session_id=session_id, renew=renew),
     )

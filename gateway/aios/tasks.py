@@ -9,6 +9,7 @@ from pydantic import Field
 from aiosd.api.v1 import task_pb2, task_service_pb2
 from gateway import strict_json
 from gateway.aios import render, words
+from gateway.aios.errors import CAPABILITY_NOT_FOUND, AiosError
 from gateway.aios.params import Id, JsonObject, Params, Timestamp
 from gateway.aios.timestamps import duration, duration_ms, from_ms, to_text
 
@@ -100,8 +101,23 @@ async def create_task(
     """Create a task and wait at most `wait_ms` for its end or its first question."""
     if wait_ms:
         request.wait.CopyFrom(duration(wait_ms))
-    answer = await call.ask(call.daemon.tasks.CreateTask, request, wait_ms=wait_ms)
+    create_ = call.daemon.tasks.CreateTask
+    is_keyed = bool(request.request_id)
+    try:
+        answer = await call.ask(create_, request, wait_ms=wait_ms, repeatable=is_keyed)
+    except AiosError as error:
+        alias = capability_alias(request.capability_id)
+        if error.entry is not CAPABILITY_NOT_FOUND or alias is None:
+            raise
+        request.capability_id = alias
+        answer = await call.ask(create_, request, wait_ms=wait_ms, repeatable=is_keyed)
     return answer.task
+
+
+def capability_alias(capability_id: str) -> str | None:
+    """The other name of a capability: `app.*` ids are read as `compat.*` ones (X49)."""
+    prefix, _, rest = capability_id.partition(".")
+    return f"compat.{rest}" if prefix == "app" and rest else None
 
 
 def task_options(options: CreateOptions) -> task_pb2.TaskOptions:
@@ -130,7 +146,7 @@ class GetParams(Params):
 
 async def get(params: GetParams, call: Call) -> Json:
     """Read a task, with its state history if asked for."""
-    answer = await call.ask(
+    answer = await call.read(
         call.daemon.tasks.GetTask,
         task_service_pb2.GetTaskRequest(
             task_id=params.task_id, include_history=params.include_history
@@ -178,7 +194,7 @@ _ORDERS = {
 
 async def list_(params: ListParams, call: Call) -> Json:
     """List the caller's tasks."""
-    answer = await call.ask(
+    answer = await call.read(
         call.daemon.tasks.ListTasks,
         task_service_pb2.ListTasksRequest(
             states=words.states(params.filter.status),
@@ -224,7 +240,7 @@ async def history(params: HistoryParams, call: Call) -> Json:
         request.created_since.CopyFrom(from_ms(wanted.start_time))
     if wanted.end_time is not None:
         request.created_until.CopyFrom(from_ms(wanted.end_time))
-    answer = await call.ask(call.daemon.tasks.ListTasks, request)
+    answer = await call.read(call.daemon.tasks.ListTasks, request)
     return _page(answer, params.pagination, [render.history_row(task) for task in answer.tasks])
 
 

@@ -80,7 +80,7 @@ async def resubscribe(params: ResubscribeParams, call: Call) -> Json:
     trace_parent = ""
     if any(event.HasField("failed") for event in answer.missed_events):
         # An error names the trace of its task, in a stream, here and in the task alike.
-        found = await call.ask(
+        found = await call.read(
             call.daemon.tasks.GetTask, task_service_pb2.GetTaskRequest(task_id=params.task_id)
         )
         trace_parent = found.task.trace_parent
