@@ -167,8 +167,8 @@ class Provider:
         good (HELLO_INVALID, no permission), ValueError for a wrong address.
         """
         endpoint = resolve(address, token, credentials)
-        if not self._capabilities:
-            raise ValueError("the provider has no capabilities")
+        if not self._capabilities and self._instance is None:
+            raise ValueError("the provider has neither capabilities nor an instance")
         loop = asyncio.get_running_loop()
         outbox = Outbox()
         session = Session(outbox, self._capabilities, self._operations, self._instance)
