@@ -48,6 +48,16 @@ def open_writer(path: Path, vfs: str = DEFAULT_VFS) -> apsw.Connection:
     return connection
 
 
+def open_untouched(path: Path, vfs: str = DEFAULT_VFS) -> apsw.Connection:
+    """A connection to look with: whatever the file is, neither it nor its log is changed."""
+    connection = apsw.Connection(
+        str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs or None, statementcachesize=0
+    )
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return connection
+
+
 def open_checkpointer(path: Path, vfs: str = DEFAULT_VFS) -> apsw.Connection:
     """The connection that moves the log into the database; gives way to readers quickly."""
     connection = apsw.Connection(

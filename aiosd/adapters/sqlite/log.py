@@ -29,15 +29,21 @@ class Log:
 
     def __init__(self, open_connection: Callable[[], apsw.Connection]) -> None:
         self.gate = threading.Lock()
-        self.health = ""
+        self._trouble = ""
         self._open = open_connection
         self._size = 0
         self._limit = WAL_LIMIT_BYTES
         self._stopping = False
         self._changed = threading.Condition()
-        self._connection: apsw.Connection | None = None
+        # Opened now, so that no reader is ever the last to close: that one tidies up the log.
+        self._connection: apsw.Connection | None = open_connection()
         self._thread = threading.Thread(target=self._run, name="store-log", daemon=True)
         self._thread.start()
+
+    @property
+    def health(self) -> str:
+        """Why the log is longer than it should be, or nothing."""
+        return self._trouble if self._size >= WAL_LIMIT_BYTES else ""
 
     def grew(self, size: int) -> None:
         """The log has this many bytes now; called by the writer after each batch."""
@@ -52,7 +58,7 @@ class Log:
         try:
             connection = self._open()
         except apsw.Error as error:
-            self.health = f"the store's log cannot be moved: {error}"
+            self._failed(error)
             return
         try:
             connection.set_busy_timeout(FREE_TIMEOUT_MS)
@@ -105,15 +111,15 @@ class Log:
         try:
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.BusyError:
-            self.health = "a reader keeps the store's log from being cut"
+            self._trouble = "a reader keeps the store's log from being cut"
             self._limit = self._size + RETRY_BYTES
         except apsw.Error as error:
             self._failed(error)
         else:
-            self.health = ""
+            self._trouble = ""
             self._size = 0
             self._limit = WAL_LIMIT_BYTES
 
     def _failed(self, error: apsw.Error) -> None:
-        self.health = f"the store's log cannot be moved: {error}"
+        self._trouble = f"the store's log cannot be moved: {error}"
         self._limit = self._size + RETRY_BYTES

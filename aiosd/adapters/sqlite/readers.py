@@ -36,6 +36,7 @@ class Readers:
         self, open_connection: Callable[[], apsw.Connection], threads: int = THREADS
     ) -> None:
         self._open = open_connection
+        self._stopped = False
         self._questions: SimpleQueue[_Question | None] = SimpleQueue()
         self._threads = [
             threading.Thread(target=self._run, name=f"store-reader-{number}", daemon=True)
@@ -46,6 +47,8 @@ class Readers:
 
     async def read(self, ask: Callable[[apsw.Connection], T]) -> T:
         """What `ask` returns, asked on a reading thread. Raises ReadFailed."""
+        if self._stopped:
+            raise ReadFailed("the store is closed")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._questions.put(_Question(ask, future, loop))
@@ -53,6 +56,7 @@ class Readers:
 
     def stop(self) -> None:
         """Answer what waits, then end; blocks until then."""
+        self._stopped = True
         for _ in self._threads:
             self._questions.put(None)
         for thread in self._threads:

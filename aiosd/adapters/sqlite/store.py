@@ -44,6 +44,7 @@ class SqliteStore(RuntimeReads, OutboxReads, TrailReads):
         self, path: Path, writing: apsw.Connection, vfs: str, audit_key: bytes = b""
     ) -> None:
         self._path = path
+        self._closed = False
         self._inode = path.stat().st_ino
         self._counts: Counter[CountKey] = changes.load_counts(writing)
         self._states = listing.states_of(self._counts)
@@ -67,6 +68,11 @@ class SqliteStore(RuntimeReads, OutboxReads, TrailReads):
         seals the audit chain.
         """
         connection.create_private(path)
+        looking = connection.open_untouched(path, vfs)
+        try:
+            migrate.check(looking, migrate.steps())
+        finally:
+            looking.close(True)
         writing = connection.open_writer(path, vfs)
         try:
             migrate.migrate(writing, path)
@@ -76,7 +82,8 @@ class SqliteStore(RuntimeReads, OutboxReads, TrailReads):
             raise
 
     async def close(self) -> None:
-        """Write and answer what waits, then let go of the file."""
+        """Write and answer what waits, then let go of the file; nothing may be asked any more."""
+        self._closed = True
         await asyncio.to_thread(self._stop)
 
     def health(self) -> str:
@@ -199,6 +206,8 @@ class SqliteStore(RuntimeReads, OutboxReads, TrailReads):
     # --- the writer's answers -----------------------------------------------------------------
 
     async def _commit(self, encoded: Sequence[Change]) -> None:
+        if self._closed:
+            raise RuntimeError("the store is closed")
         future = asyncio.get_running_loop().create_future()
         self._writer.submit(Commit(encoded, future))
         await future
