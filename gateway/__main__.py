@@ -18,6 +18,7 @@ import uvloop
 
 from aiosd.settings import SettingsError, load_settings
 from gateway import logs
+from gateway.a2a.grpc_binding import A2aGrpcServer
 from gateway.app import create_app, http_limits
 from gateway.context import GatewayContext
 from gateway.daemon_channel import DaemonChannel
@@ -41,6 +42,7 @@ class GatewayServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, context: GatewayContext) -> None:
         super().__init__(config)
         self._context = context
+        self._a2a_grpc = A2aGrpcServer(context)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then write the readiness line."""
@@ -48,10 +50,13 @@ class GatewayServer(uvicorn.Server):
         if self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             name = f"[{host}]" if ":" in host else host
-            line = {"ready": True, "pid": os.getpid(), "http": f"http://{name}:{port}"}
+            self._context.http = f"http://{name}:{port}"
+            self._context.a2a_grpc = await self._a2a_grpc.start()
+            addresses = {"http": self._context.http, "a2a_grpc": self._context.a2a_grpc}
+            line = {"ready": True, "pid": os.getpid(), **addresses}
             sys.stdout.write(json.dumps(line) + "\n")
             sys.stdout.flush()
-            _log.info("gateway.ready", extra={"http": line["http"]})
+            _log.info("gateway.ready", extra=addresses)
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -74,7 +79,8 @@ class GatewayServer(uvicorn.Server):
         """End the streams with a word, then the rest as uvicorn does."""
         self._context.stopping.set()
         _log.info("gateway.stopping")
-        await super().shutdown(sockets)
+        grace_s = float(self.config.timeout_graceful_shutdown or 0)
+        await asyncio.gather(super().shutdown(sockets), self._a2a_grpc.stop(grace_s))
 
 
 async def serve(settings: Settings) -> bool:
@@ -93,6 +99,9 @@ async def serve(settings: Settings) -> bool:
             await server.serve()
         except SystemExit:
             # How uvicorn says that it could not bind.
+            return False
+        except OSError as error:
+            _log.error("gateway.not_listening", extra={"error": str(error)})
             return False
         return server.started
     finally:
@@ -113,6 +122,9 @@ def _run(
     state_dir: Annotated[str | None, typer.Option(help="Directory of the daemon.")] = None,
     socket: Annotated[str | None, typer.Option(help="The daemon's Unix socket.")] = None,
     http: Annotated[str | None, typer.Option(help="HOST:PORT; port 0 takes any.")] = None,
+    a2a_grpc: Annotated[
+        str | None, typer.Option(help="HOST:PORT of A2A over gRPC; port 0 takes any.")
+    ] = None,
     log_format: Annotated[str | None, typer.Option(help="text or json.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning, error.")] = None,
 ) -> None:
@@ -121,6 +133,7 @@ def _run(
         "state_dir": state_dir,
         "socket": socket,
         "http": http,
+        "a2a_grpc": a2a_grpc,
         "log_format": log_format,
         "log_level": log_level,
     }

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Final
 from starlette.applications import Starlette
 
 from gateway import health
+from gateway.a2a import endpoint as a2a
+from gateway.a2a.rest import render_refusal
+from gateway.a2a.words import BASE_PATH as A2A_PATH
 from gateway.aios import endpoint as aios
 from gateway.guard_policy import GuardPolicy
 from gateway.guards import Guards
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 _WIRES: Final[tuple[Callable[[GatewayContext], list[BaseRoute]], ...]] = (
     health.routes,
     aios.routes,
+    a2a.routes,
 )
 _DRAINING: Final = Refusal(
     503, "stopping", "the server is stopping; ask again", ((b"retry-after", b"1"),)
@@ -36,7 +40,8 @@ _DRAINING: Final = Refusal(
 def create_app(context: GatewayContext) -> ASGIApp:
     """Compose the application. The channel of `context` stays its caller's to close."""
     inner = Starlette(routes=[route for routes in _WIRES for route in routes(context)])
-    return Guards(_Draining(inner, context), guard_policy(context))
+    render = {A2A_PATH: render_refusal}
+    return Guards(_Draining(inner, context), guard_policy(context), render=render)
 
 
 def http_limits(context: GatewayContext) -> HttpLimits:
@@ -50,6 +55,7 @@ def guard_policy(context: GatewayContext) -> GuardPolicy:
     return GuardPolicy(
         hosts=frozenset(settings.http_allowed_hosts),
         origins=frozenset(settings.http_allowed_origins),
+        media_types={A2A_PATH: None},
         limits=http_limits(context),
     )
 

@@ -20,18 +20,27 @@ _TRACE_PARENT: Final = re.compile(
 
 
 @dataclass(slots=True)
+class Addresses:
+    """Where this process can be reached; each is empty until it listens there."""
+
+    http: str = ""
+    """`http://HOST:PORT`."""
+    a2a_grpc: str = ""
+    """`HOST:PORT`."""
+
+
+@dataclass(frozen=True, slots=True)
 class GatewayContext:
-    """The daemon's channel, the settings, and the word that everything is to end.
+    """The daemon's channel, the settings, the addresses, and the word that everything is to end.
 
     `stopping` is set when the process was asked to stop: streams end with a comment, and new
-    requests are answered 503. `a2a_grpc` is the HOST:PORT where A2A is served over gRPC, empty
-    while it is not.
+    requests are answered 503.
     """
 
     settings: Settings
     daemon: DaemonChannel
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    a2a_grpc: str = ""
+    addresses: Addresses = field(default_factory=Addresses)
 
 
 def caller_of(request: HTTPConnection) -> Caller:
@@ -39,12 +48,12 @@ def caller_of(request: HTTPConnection) -> Caller:
     state = request.scope["state"]
     return Caller(
         bearer=state["bearer"] or "",
-        trace_parent=_trace_parent(request.headers.get("traceparent", "")),
+        trace_parent=trace_parent_of(request.headers.get("traceparent", "")),
         request_id=state["request_id"],
     )
 
 
-def _trace_parent(given: str) -> str:
+def trace_parent_of(given: str) -> str:
     """The trace that the caller is part of, or a new one; our own span in either case."""
     if _TRACE_PARENT.fullmatch(given):
         trace_id, flags = given[3:35], given[-2:]

@@ -112,7 +112,12 @@ class DaemonError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """On whose behalf a call is made, and as part of what."""
+    """On whose behalf a call is made, and as part of what.
+
+    Without a bearer token the daemon takes the gateway itself, which owns its socket, for the
+    caller. Only routes that the guards let through without one, and that tell nothing of any task,
+    ever have such a caller.
+    """
 
     bearer: str
     trace_parent: str
@@ -124,9 +129,10 @@ class Caller:
         return self.trace_parent.split("-")[1]
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """The gRPC metadata of every call."""
+        """The gRPC metadata of every call. Without a token the socket alone vouches for it."""
+        authorization = (("authorization", f"Bearer {self.bearer}"),) if self.bearer else ()
         return (
-            ("authorization", f"Bearer {self.bearer}"),
+            *authorization,
             ("traceparent", self.trace_parent),
             ("x-request-id", self.request_id),
         )

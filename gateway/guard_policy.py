@@ -36,9 +36,9 @@ class GuardPolicy:
     origins: frozenset[str] = frozenset()
     public_paths: frozenset[str] = frozenset({"/", "/health", "/.well-known/agent-card.json"})
     public_prefixes: frozenset[str] = frozenset({"/static"})
-    media_types: Mapping[str, frozenset[str]] = field(
-        default_factory=lambda: {"/a2a": A2A_MEDIA_TYPES}
-    )
+    media_types: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+    """Media types of bodies at prefixes; None leaves the question to the wire, which answers it
+    in a shape of its own."""
     body_bytes: Mapping[str, int] = field(default_factory=dict)
     """Body limits of prefixes that differ from `limits.body_bytes`."""
     limits: HttpLimits = field(default_factory=HttpLimits)
@@ -82,8 +82,8 @@ class GuardPolicy:
             return True
         return ".." not in path and any(_is_below(path, prefix) for prefix in self.public_prefixes)
 
-    def media_types_at(self, path: str) -> frozenset[str]:
-        """The media types that a body may have at this path."""
+    def media_types_at(self, path: str) -> frozenset[str] | None:
+        """The media types that a body may have at this path; None: the wire itself decides."""
         return at_path(self.media_types, path, JSON_ONLY)
 
     def body_bytes_at(self, path: str) -> int:

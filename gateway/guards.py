@@ -135,7 +135,8 @@ class Guards:
         request.scope["state"]["bearer"] = bearer
         if request.has_credential_in_query():
             return _CREDENTIAL_IN_QUERY
-        if not request.has_media_type(policy.media_types_at(request.path)):
+        media_types = policy.media_types_at(request.path)
+        if media_types is not None and not request.has_media_type(media_types):
             return UNSUPPORTED_MEDIA_TYPE
         return None
 

@@ -72,8 +72,7 @@ class RequestHead:
 
     def bearer(self) -> str | None:
         """The token of `Authorization: Bearer ...`; None if it is missing, repeated or odd."""
-        match = _BEARER.fullmatch(self.only(b"authorization") or "")
-        return match[1] if match else None
+        return bearer_of(self.only(b"authorization") or "")
 
     def has_credential_in_query(self) -> bool:
         """Whether a query parameter is named like a credential."""
@@ -97,6 +96,12 @@ class RequestHead:
             return False
         media_type, _, parameters = (self.only(b"content-type") or "").lower().partition(";")
         return media_type.strip() in allowed and _is_utf8(parameters)
+
+
+def bearer_of(authorization: str) -> str | None:
+    """The token of an authorization; None for another scheme or an odd token."""
+    match = _BEARER.fullmatch(authorization)
+    return match[1] if match else None
 
 
 def _is_utf8(parameters: str) -> bool:

@@ -1,0 +1,153 @@
+"""One request of this wire, whatever its binding: who asks, with which parameters, of whom."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from a2a.extensions.common import get_requested_extensions
+from a2a.utils.errors import TaskNotFoundError
+
+from aiosd.api.v1 import capability_service_pb2
+from gateway.a2a import words
+from gateway.a2a.errors import from_daemon, invalid, version_not_supported
+from gateway.daemon_channel import CALL_TIMEOUT_S, DaemonError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from a2a.server.context import ServerCallContext
+    from grpc import aio
+
+    from aiosd.api.v1 import task_pb2
+    from gateway.admission import Admission
+    from gateway.context import GatewayContext
+    from gateway.daemon_channel import Caller
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+
+REQUEST_STATE: Final = "aios.request"
+"""Where the SDK's call context carries our `Request`."""
+_VERSION: Final = re.compile(r"1\.0(\.[0-9]+)?")
+_AFTER: Final = re.compile(r"[0-9]{1,15}")
+_MAX_KEY_CHARS: Final = 128
+
+
+@dataclass(slots=True)
+class Request:
+    """What a binding knows of a request before its message is read.
+
+    `parameters` are the service parameters (headers, gRPC metadata), by lower-case name;
+    `base_url` is the HTTP origin that a card names. `is_unauthenticated` turns true when the daemon did not know the token.
+    """
+
+    caller: Caller
+    parameters: Mapping[str, str]
+    base_url: str
+    is_unauthenticated: bool = False
+
+    @property
+    def extensions(self) -> frozenset[str]:
+        """Our extensions that the request activates; unknown ones are no error (a2a.md 5.2)."""
+        asked = get_requested_extensions([self.parameters.get(words.EXTENSIONS_PARAMETER, "")])
+        return frozenset(asked & words.EXTENSIONS.keys())
+
+    def check_version(self) -> None:
+        """Raise VersionNotSupportedError unless the request speaks 1.0; patches are ignored."""
+        given = self.parameters.get(words.VERSION_PARAMETER, "").strip()
+        if not _VERSION.fullmatch(given):
+            raise version_not_supported(given[:40])
+
+    def after(self) -> int | None:
+        """The event after which a stream is to go on; None without the extension or the number."""
+        given = self.parameters.get(words.AFTER_PARAMETER, "")
+        if not given or words.RESUMABLE_STREAMS not in self.extensions:
+            return None
+        if not _AFTER.fullmatch(given):
+            raise invalid("AIOS-After", "must be the aiosSequence of a stream item")
+        return int(given)
+
+    def request_id(self, message_id: str) -> str:
+        """The idempotency key of a new task: the caller's, else one that protects our own retry."""
+        key = self.parameters.get(words.IDEMPOTENCY_PARAMETER, "")
+        if len(key) > _MAX_KEY_CHARS:
+            raise invalid("Idempotency-Key", f"must not exceed {_MAX_KEY_CHARS} characters")
+        if not key and words.MESSAGE_DEDUPE in self.extensions:
+            key = message_id
+        return key or f"a2a-{secrets.token_hex(16)}"
+
+
+@dataclass(slots=True)
+class Call:
+    """One request of a known caller, with its tenant."""
+
+    context: GatewayContext
+    admission: Admission
+    request: Request
+    tenant: str
+
+    async def ask(
+        self,
+        method: aio.UnaryUnaryMultiCallable[RequestT, ResponseT],
+        request: RequestT,
+        *,
+        wait_ms: int = 0,
+    ) -> ResponseT:
+        """Call the daemon, which may take `wait_ms` longer than usual. Raises A2AError."""
+        daemon = self.context.daemon
+        try:
+            return await daemon.call(
+                method, request, self.request.caller, timeout_s=CALL_TIMEOUT_S + wait_ms / 1000
+            )
+        except DaemonError as refused:
+            raise self.refuse(refused) from None
+
+    def refuse(self, refused: DaemonError) -> Exception:
+        """The error to raise; a token that is not good any more is forgotten."""
+        if refused.is_unauthenticated:
+            self.request.is_unauthenticated = True
+            self.admission.forget(self.request.caller)
+        return from_daemon(refused)
+
+    def activates(self, extension: str) -> bool:
+        """Whether the request asks for one of our extensions."""
+        return extension in self.request.extensions
+
+    def check_owned(self, task: task_pb2.Task) -> None:
+        """Raise TaskNotFoundError for a task that is not of the tenant (a2a.md 5.12)."""
+        if self.tenant and task.capability_id != self.tenant:
+            raise TaskNotFoundError
+
+    async def check_tenant(self) -> None:
+        """Raise TaskNotFoundError for a tenant that is no capability."""
+        if not self.tenant:
+            return
+        daemon = self.context.daemon
+        request = capability_service_pb2.GetCapabilityRequest(capability_id=self.tenant)
+        try:
+            await daemon.call(daemon.capabilities.GetCapability, request, self.request.caller)
+        except DaemonError as refused:
+            if refused.reason in ("CAPABILITY_NOT_FOUND", "ARGUMENT_INVALID"):
+                raise TaskNotFoundError("there is no such tenant") from None
+            raise self.refuse(refused) from None
+
+
+async def open_call(
+    context: GatewayContext, admission: Admission, sdk: ServerCallContext, tenant: str
+) -> Call:
+    """The call of a request that the SDK hands over; a tenant in the path wins over the body's.
+
+    Raises A2AError for a wrong version, a bad token or an unknown tenant.
+    """
+    request: Request = sdk.state[REQUEST_STATE]
+    request.check_version()
+    call = Call(context, admission, request, sdk.tenant or tenant)
+    try:
+        await admission.check(request.caller)
+    except DaemonError as refused:
+        raise call.refuse(refused) from None
+    await call.check_tenant()
+    return call

@@ -1,0 +1,136 @@
+"""The words of this wire for the daemon's enumerations, and every name that we add to it.
+
+Keys that we put into metadata are camelCase and begin with `aios`; that prefix is ours.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from a2a.types import a2a_pb2
+
+from aiosd.api.v1 import content_pb2, failure_pb2, interruption_pb2, task_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROTOCOL_VERSION: Final = "1.0"
+BASE_PATH: Final = "/a2a"
+CARD_PATH: Final = "/.well-known/agent-card.json"
+
+RESUMABLE_STREAMS: Final = "urn:aios:ext:resumable-streams:1.0"
+MESSAGE_DEDUPE: Final = "urn:aios:ext:message-dedupe:1.0"
+PAUSE_RESUME: Final = "urn:aios:ext:pause-resume:1.0"
+EXTENSIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        RESUMABLE_STREAMS: "Stream items carry metadata aiosSequence; SubscribeToTask goes on "
+        "after the number in the service parameter AIOS-After.",
+        MESSAGE_DEDUPE: "A message sent again with the same messageId is answered with the task "
+        "that the first one made.",
+        PAUSE_RESUME: "The methods PauseTask and ResumeTask (JSON-RPC), and POST "
+        "/tasks/{id}:pause and /tasks/{id}:resume (REST), with params {id, reason?}.",
+    }
+)
+"""The extensions that the card declares; each is off unless a request activates it."""
+
+VERSION_PARAMETER: Final = "a2a-version"
+EXTENSIONS_PARAMETER: Final = "a2a-extensions"
+AFTER_PARAMETER: Final = "aios-after"
+IDEMPOTENCY_PARAMETER: Final = "idempotency-key"
+
+CAPABILITY_KEYS: Final = ("capabilityId", "capability_id")
+"""Metadata keys of a message or a request that name the capability, when the tenant does not."""
+
+SEQUENCE: Final = "aiosSequence"
+RESULT_ARTIFACT: Final = "aios-result"
+"""Id of the artifact that carries a result which no artifact of the provider carries (Z3)."""
+
+_State = task_pb2.TaskState
+_A2aState = a2a_pb2.TaskState
+
+STATE: Final[Mapping[int, a2a_pb2.TaskState]] = MappingProxyType(
+    {
+        _State.TASK_STATE_SUBMITTED: _A2aState.TASK_STATE_SUBMITTED,
+        _State.TASK_STATE_WORKING: _A2aState.TASK_STATE_WORKING,
+        _State.TASK_STATE_COMPLETED: _A2aState.TASK_STATE_COMPLETED,
+        _State.TASK_STATE_FAILED: _A2aState.TASK_STATE_FAILED,
+        _State.TASK_STATE_CANCELED: _A2aState.TASK_STATE_CANCELED,
+        _State.TASK_STATE_INPUT_REQUIRED: _A2aState.TASK_STATE_INPUT_REQUIRED,
+        _State.TASK_STATE_REJECTED: _A2aState.TASK_STATE_REJECTED,
+        _State.TASK_STATE_AUTH_REQUIRED: _A2aState.TASK_STATE_AUTH_REQUIRED,
+        # Not an interrupted state: those ask the caller to act and end a blocking call (X43).
+        _State.TASK_STATE_PAUSED: _A2aState.TASK_STATE_WORKING,
+    }
+)
+TERMINAL: Final = frozenset(
+    {
+        _State.TASK_STATE_COMPLETED,
+        _State.TASK_STATE_FAILED,
+        _State.TASK_STATE_CANCELED,
+        _State.TASK_STATE_REJECTED,
+    }
+)
+INTERRUPTED: Final = frozenset({_State.TASK_STATE_INPUT_REQUIRED, _State.TASK_STATE_AUTH_REQUIRED})
+STATE_WORDS: Final = frozenset(word.removeprefix("TASK_STATE_") for word in _State.keys())
+
+
+def state(value: int) -> a2a_pb2.TaskState:
+    """The state that this wire shows. Raises KeyError rather than show UNSPECIFIED (R179)."""
+    return STATE[value]
+
+
+def states(value: int) -> list[task_pb2.TaskState.ValueType]:
+    """The daemon's states that one state of a filter selects."""
+    return [native for native, shown in STATE.items() if shown == value]  # type: ignore[misc]
+
+
+def state_name(word: str) -> str | None:
+    """`TASK_STATE_INPUT_REQUIRED` for any spelling of it (R155, Y09); None for no state at all."""
+    name = word.upper().replace("-", "_").removeprefix("TASK_STATE_")
+    name = "CANCELED" if name == "CANCELLED" else name
+    full = f"TASK_STATE_{name}"
+    return full if full in _A2aState.keys() else None
+
+
+OUTCOMES: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        task_pb2.OUTCOME_CERTAIN: "certain",
+        task_pb2.OUTCOME_NOT_STARTED: "not_started",
+        task_pb2.OUTCOME_UNCERTAIN: "uncertain",
+    }
+)
+ADVICE: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        task_pb2.RETRY_ADVICE_NONE: "none",
+        task_pb2.RETRY_ADVICE_RESUBMIT: "resubmit",
+        task_pb2.RETRY_ADVICE_RESUME: "resume",
+        task_pb2.RETRY_ADVICE_MANUAL_REVIEW: "manual_review",
+    }
+)
+NEEDS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        interruption_pb2.NEED_KIND_BUSINESS_INPUT: "business_input",
+        interruption_pb2.NEED_KIND_HUMAN_APPROVAL: "human_approval",
+        interruption_pb2.NEED_KIND_MACHINE_CREDENTIAL: "machine_credential",
+    }
+)
+MESSAGE_STATUSES: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        content_pb2.MESSAGE_STATUS_STREAMING: "streaming",
+        content_pb2.MESSAGE_STATUS_COMPLETED: "completed",
+        content_pb2.MESSAGE_STATUS_FAILED: "failed",
+        content_pb2.MESSAGE_STATUS_REFUSED: "refused",
+        content_pb2.MESSAGE_STATUS_CANCELLED: "cancelled",
+    }
+)
+
+
+def auth_type(value: interruption_pb2.AuthType.ValueType) -> str:
+    """The word of a sort of authorization, such as `api_key`."""
+    return interruption_pb2.AuthType.Name(value).removeprefix("AUTH_TYPE_").lower()
+
+
+def failure_class(value: failure_pb2.FailureClass.ValueType) -> str:
+    """The word of one of the six classes of R197, such as `task_failed`."""
+    return failure_pb2.FailureClass.Name(value).removeprefix("FAILURE_CLASS_").lower()
