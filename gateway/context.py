@@ -15,32 +15,24 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
 _TRACE_PARENT: Final = re.compile(
-    r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 )
 
 
 @dataclass(slots=True)
-class Addresses:
-    """Where this process can be reached; each is empty until it listens there."""
-
-    http: str = ""
-    """`http://HOST:PORT`."""
-    a2a_grpc: str = ""
-    """`HOST:PORT`."""
-
-
-@dataclass(frozen=True, slots=True)
 class GatewayContext:
-    """The daemon's channel, the settings, the addresses, and the word that everything is to end.
+    """The daemon's channel, the settings, and the word that everything is to end.
 
     `stopping` is set when the process was asked to stop: streams end with a comment, and new
-    requests are answered 503.
+    requests are answered 503. `http` (`http://HOST:PORT`) and `a2a_grpc` (`HOST:PORT`) are where
+    this process can be reached; each is empty until it listens there.
     """
 
     settings: Settings
     daemon: DaemonChannel
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    addresses: Addresses = field(default_factory=Addresses)
+    http: str = ""
+    a2a_grpc: str = ""
 
 
 def caller_of(request: HTTPConnection) -> Caller:

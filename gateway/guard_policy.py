@@ -36,7 +36,9 @@ class GuardPolicy:
     origins: frozenset[str] = frozenset()
     public_paths: frozenset[str] = frozenset({"/", "/health", "/.well-known/agent-card.json"})
     public_prefixes: frozenset[str] = frozenset({"/static"})
-    media_types: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+    media_types: Mapping[str, frozenset[str] | None] = field(
+        default_factory=lambda: {"/a2a": A2A_MEDIA_TYPES}
+    )
     """Media types of bodies at prefixes; None leaves the question to the wire, which answers it
     in a shape of its own."""
     body_bytes: Mapping[str, int] = field(default_factory=dict)
