@@ -75,6 +75,10 @@ class Control:
             return task
         return await self._until(task, settled, min(wait_ms, self._limits.sync_wait_ms))
 
+    async def wait_for_end(self, task: Task, wait_ms: int) -> Task:
+        """The task once it is terminal, or as it is after the wait."""
+        return await self._until(task, lambda now: now.terminal, wait_ms)
+
     async def cancel(self, caller: Caller, task_id: str, reason: str) -> Task:
         """End it durably; the executor is then asked and after the grace forced to stop."""
         caller.require("task:control")

@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from aiosd.application.capabilities import Capabilities
+from aiosd.application.client_sessions import ClientSessions
 from aiosd.application.control import Control
 from aiosd.application.creation import Creation
 from aiosd.application.credentials import Credentials
@@ -90,6 +91,7 @@ class Core:
         )
         self.watch = Watch(store, self.ledger, self.wakeups)
         self.reading = Reading(store, self.ledger)
+        self.client_sessions = ClientSessions(store, store, self.ledger, self.control, ids, clock)
         self.subscriptions = Subscriptions(
             store, store, self.ledger, self.watch, self.wakeups, ids, clock
         )

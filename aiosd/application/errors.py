@@ -183,3 +183,21 @@ class Starting(Unavailable):
 
     def __init__(self) -> None:
         super().__init__("the daemon is starting; try again")
+
+
+class ClientSessionNotFound(NotFound):
+    """No such client session for this caller."""
+
+    reason = "SESSION_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__("session not found")
+
+
+class ClientSessionExpired(Refusal):
+    """The client session ended by time."""
+
+    reason = "SESSION_EXPIRED"
+
+    def __init__(self) -> None:
+        super().__init__("the session has expired")

@@ -13,7 +13,7 @@ from aiosd.domain.task import Task
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aiosd.application.writes import IdempotencyKey, Subscription, Write
+    from aiosd.application.writes import ClientSession, IdempotencyKey, Subscription, Write
     from aiosd.domain.artifact import StoredChunk
     from aiosd.domain.capability import Capability
     from aiosd.domain.content import Message
@@ -206,6 +206,10 @@ class Registry(Protocol):
 
     async def subscription(self, subscription_id: str) -> Subscription | None:
         """A subscription by id."""
+        ...
+
+    async def client_session(self, session_id: str) -> ClientSession | None:
+        """A client session by id, expired ones included."""
         ...
 
 

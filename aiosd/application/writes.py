@@ -137,6 +137,35 @@ class PutInstance:
     expected_revision: int
 
 
+@dataclass(frozen=True, slots=True)
+class ClientSession:
+    """An AIOS session of a client program (wire.md 1.2); not a provider's session.
+
+    `attributes` is JSON object text: what was negotiated. It ends at `expire_time` unless used.
+    """
+
+    id: str
+    principal: str
+    attributes: str
+    create_time: int
+    expire_time: int
+    lifetime_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutClientSession:
+    """Insert or replace a client session."""
+
+    session: ClientSession
+
+
+@dataclass(frozen=True, slots=True)
+class DropClientSession:
+    """Delete a client session; harmless when it is gone."""
+
+    session_id: str
+
+
 Write: TypeAlias = (
     PutTask
     | AppendEvents
@@ -148,6 +177,8 @@ Write: TypeAlias = (
     | PutCapability
     | PutSubscription
     | DropSubscription
+    | PutClientSession
+    | DropClientSession
     | PutOperation
     | AppendOperationEvents
     | PutInstance

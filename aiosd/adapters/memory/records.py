@@ -11,12 +11,15 @@ from aiosd.application.ports import CommitConflict
 from aiosd.application.writes import (
     AppendEvents,
     AppendOperationEvents,
+    ClientSession,
     CutEvents,
+    DropClientSession,
     DropSubscription,
     IdempotencyKey,
     PutArtifact,
     PutCapability,
     PutChunk,
+    PutClientSession,
     PutInstance,
     PutMessage,
     PutOperation,
@@ -65,6 +68,7 @@ class Records:
         self.keys: dict[tuple[str, str, str], IdempotencyKey] = {}
         self.capabilities: dict[str, Capability] = {}
         self.subscriptions: dict[str, Subscription] = {}
+        self.client_sessions: dict[str, ClientSession] = {}
         self.operations: dict[str, Operation] = {}
         self.operation_events: dict[tuple[str, int], OperationEvent] = {}
         self.instances: dict[str, Instance] = {}
@@ -113,6 +117,11 @@ class Records:
             case DropSubscription():
                 if write.subscription_id in self.subscriptions:
                     self._delete(self.subscriptions, write.subscription_id)
+            case PutClientSession():
+                self._put(self.client_sessions, write.session.id, write.session)
+            case DropClientSession():
+                if write.session_id in self.client_sessions:
+                    self._delete(self.client_sessions, write.session_id)
             case PutOperation():
                 operation = write.operation
                 self._check(self.operations.get(operation.id), write.expected_revision)

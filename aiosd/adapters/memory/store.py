@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from aiosd.adapters.memory.records import Record
     from aiosd.application.ports import TaskQuery
-    from aiosd.application.writes import IdempotencyKey, Subscription, Write
+    from aiosd.application.writes import ClientSession, IdempotencyKey, Subscription, Write
     from aiosd.domain.artifact import Artifact, StoredChunk
     from aiosd.domain.capability import Capability
     from aiosd.domain.content import Message
@@ -196,6 +196,10 @@ class MemoryStore(RuntimeReads, TrustReads):
     async def subscription(self, subscription_id: str) -> Subscription | None:
         """A subscription by id."""
         return self._records.subscriptions.get(subscription_id)
+
+    async def client_session(self, session_id: str) -> ClientSession | None:
+        """A client session by id."""
+        return self._records.client_sessions.get(session_id)
 
     def _in_state(self, state: TaskState) -> list[Task]:
         records: dict[str, Record] = self._records.by_state[state]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -17,6 +17,7 @@ from aiosd.adapters.rpc.read_services import (
     SubscriptionService,
     SystemService,
 )
+from aiosd.adapters.rpc.session_service import SessionService
 from aiosd.adapters.rpc.task_service import TaskService
 from aiosd.adapters.rpc.unimplemented import add_unimplemented
 from aiosd.api.provider.v1 import provider_service_pb2, provider_service_pb2_grpc
@@ -27,6 +28,8 @@ from aiosd.api.v1 import (
     capability_service_pb2_grpc,
     operation_service_pb2,
     operation_service_pb2_grpc,
+    session_service_pb2,
+    session_service_pb2_grpc,
     subscription_service_pb2,
     subscription_service_pb2_grpc,
     system_service_pb2,
@@ -36,6 +39,10 @@ from aiosd.api.v1 import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from google.protobuf.descriptor import FileDescriptor
+
     from aiosd.adapters.rpc.identity import Identity
     from aiosd.adapters.rpc.tracing import Tracing
     from aiosd.application.core import Core
@@ -94,35 +101,56 @@ class RpcServer:
 
     def _add(self, core: Core, system: SystemService) -> None:
         server = self._server
-        tasks = TaskService(core)
-        artifacts = ArtifactService(core)
-        capabilities = CapabilityService(core)
-        subscriptions = SubscriptionService(core)
-        operations = OperationService(core)
+        services: tuple[tuple[FileDescriptor, object, Callable[[Any, grpc.aio.Server], None]], ...]
         services = (
-            (task_service_pb2.DESCRIPTOR, tasks),
-            (artifact_service_pb2.DESCRIPTOR, artifacts),
-            (capability_service_pb2.DESCRIPTOR, capabilities),
-            (subscription_service_pb2.DESCRIPTOR, subscriptions),
-            (operation_service_pb2.DESCRIPTOR, operations),
-            (system_service_pb2.DESCRIPTOR, system),
-            (provider_service_pb2.DESCRIPTOR, self._providers),
+            (
+                task_service_pb2.DESCRIPTOR,
+                TaskService(core),
+                task_service_pb2_grpc.add_TaskServiceServicer_to_server,
+            ),
+            (
+                artifact_service_pb2.DESCRIPTOR,
+                ArtifactService(core),
+                artifact_service_pb2_grpc.add_ArtifactServiceServicer_to_server,
+            ),
+            (
+                capability_service_pb2.DESCRIPTOR,
+                CapabilityService(core),
+                capability_service_pb2_grpc.add_CapabilityServiceServicer_to_server,
+            ),
+            (
+                subscription_service_pb2.DESCRIPTOR,
+                SubscriptionService(core),
+                subscription_service_pb2_grpc.add_SubscriptionServiceServicer_to_server,
+            ),
+            (
+                session_service_pb2.DESCRIPTOR,
+                SessionService(core),
+                session_service_pb2_grpc.add_SessionServiceServicer_to_server,
+            ),
+            (
+                operation_service_pb2.DESCRIPTOR,
+                OperationService(core),
+                operation_service_pb2_grpc.add_OperationServiceServicer_to_server,
+            ),
+            (
+                system_service_pb2.DESCRIPTOR,
+                system,
+                system_service_pb2_grpc.add_SystemServiceServicer_to_server,
+            ),
+            (
+                provider_service_pb2.DESCRIPTOR,
+                self._providers,
+                provider_service_pb2_grpc.add_ProviderServiceServicer_to_server,
+            ),
         )
         names = [reflection.SERVICE_NAME, health.SERVICE_NAME]
-        for descriptor, servicer in services:
+        for descriptor, servicer, add in services:
             for service in descriptor.services_by_name.values():
                 self._guard.around(servicer, service)
                 names.append(service.full_name)
-        # After the guard: gRPC takes the methods of a servicer as they are at this moment.
-        task_service_pb2_grpc.add_TaskServiceServicer_to_server(tasks, server)
-        artifact_service_pb2_grpc.add_ArtifactServiceServicer_to_server(artifacts, server)
-        capability_service_pb2_grpc.add_CapabilityServiceServicer_to_server(capabilities, server)
-        subscription_service_pb2_grpc.add_SubscriptionServiceServicer_to_server(
-            subscriptions, server
-        )
-        operation_service_pb2_grpc.add_OperationServiceServicer_to_server(operations, server)
-        system_service_pb2_grpc.add_SystemServiceServicer_to_server(system, server)
-        provider_service_pb2_grpc.add_ProviderServiceServicer_to_server(self._providers, server)
+            # After the guard: gRPC takes the methods of a servicer as they are at this moment.
+            add(servicer, server)
         names += add_unimplemented(server, self._guard)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection(names, server)

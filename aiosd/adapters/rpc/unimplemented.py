@@ -10,7 +10,6 @@ from aiosd.api.v1 import (
     access_service_pb2,
     audit_service_pb2,
     permission_service_pb2,
-    session_service_pb2,
     webhook_service_pb2,
 )
 from aiosd.domain.errors import Refusal
@@ -26,7 +25,6 @@ PUBLISHED = (
     access_service_pb2,
     audit_service_pb2,
     permission_service_pb2,
-    session_service_pb2,
     webhook_service_pb2,
 )
 

@@ -24,11 +24,13 @@ from aiosd.application.writes import (
     AppendEvents,
     AppendOperationEvents,
     CutEvents,
+    DropClientSession,
     DropSubscription,
     IdempotencyKey,
     PutArtifact,
     PutCapability,
     PutChunk,
+    PutClientSession,
     PutInstance,
     PutMessage,
     PutOperation,
@@ -322,6 +324,23 @@ def _drop_subscription(write: DropSubscription) -> Change:
     return change
 
 
+def _put_client_session(write: PutClientSession) -> Change:
+    session = write.session
+    columns = (session.id, session.expire_time, rows.encode(session))
+
+    def change(tx: Transaction) -> None:
+        tx.execute("INSERT OR REPLACE INTO client_sessions VALUES (?, ?, ?)", columns)
+
+    return change
+
+
+def _drop_client_session(write: DropClientSession) -> Change:
+    def change(tx: Transaction) -> None:
+        tx.execute("DELETE FROM client_sessions WHERE id = ?", (write.session_id,))
+
+    return change
+
+
 def forget(task_ids: Sequence[str], keys_before: int) -> Change:
     """Delete terminal tasks with all they own, and keys older than a time."""
 
@@ -351,6 +370,8 @@ _ENCODERS: dict[type[Write], Callable[..., Change]] = {
     PutCapability: _put_capability,
     PutSubscription: _put_subscription,
     DropSubscription: _drop_subscription,
+    PutClientSession: _put_client_session,
+    DropClientSession: _drop_client_session,
     PutOperation: runtimes.put_operation,
     AppendOperationEvents: runtimes.append_operation_events,
     PutInstance: runtimes.put_instance,

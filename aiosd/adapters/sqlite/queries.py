@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiosd.adapters.sqlite import rows
 from aiosd.application.ports import ArtifactRecord
-from aiosd.application.writes import IdempotencyKey, Subscription
+from aiosd.application.writes import ClientSession, IdempotencyKey, Subscription
 from aiosd.domain.artifact import StoredChunk
 from aiosd.domain.capability import Capability
 from aiosd.domain.content import Message
@@ -200,3 +200,9 @@ def subscription(connection: apsw.Connection, subscription_id: str) -> Subscript
     """A subscription by id."""
     found = _rows(connection, "SELECT body FROM subscriptions WHERE id = ?", (subscription_id,))
     return rows.decode(Subscription, found[0][0]) if found else None
+
+
+def client_session(connection: apsw.Connection, session_id: str) -> ClientSession | None:
+    """A client session by id."""
+    found = _rows(connection, "SELECT body FROM client_sessions WHERE id = ?", (session_id,))
+    return rows.decode(ClientSession, found[0][0]) if found else None

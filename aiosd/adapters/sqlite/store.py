@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from aiosd.adapters.sqlite.changes import Change, CountKey
     from aiosd.application.ports import ArtifactRecord, TaskPage, TaskQuery
-    from aiosd.application.writes import IdempotencyKey, Subscription, Write
+    from aiosd.application.writes import ClientSession, IdempotencyKey, Subscription, Write
     from aiosd.domain.artifact import Artifact, StoredChunk
     from aiosd.domain.capability import Capability
     from aiosd.domain.content import Message
@@ -202,6 +202,10 @@ class SqliteStore(RuntimeReads, OutboxReads, TrailReads):
         return await self._readers.read(
             partial(queries.subscription, subscription_id=subscription_id)
         )
+
+    async def client_session(self, session_id: str) -> ClientSession | None:
+        """A client session by id."""
+        return await self._readers.read(partial(queries.client_session, session_id=session_id))
 
     # --- the writer's answers -----------------------------------------------------------------
 
