@@ -189,9 +189,8 @@ class Wire:
         async def chunks() -> AsyncGenerator[bytes, None]:
             with self._admission.stream(caller):
                 try:
-                    yield sse.retry(_RECONNECT_MS)
-                    if head is not None:
-                        yield sse.encode([_message(head)])
+                    answer = b"" if head is None else sse.encode([_message(head)])
+                    yield answer + sse.retry(_RECONNECT_MS)
                     async for chunk in feed.chunks():
                         yield chunk
                 finally:

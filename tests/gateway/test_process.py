@@ -17,7 +17,7 @@ import pytest
 from tests.gateway.aios.reference_daemon import TOKEN, ReferenceDaemon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.e2e
@@ -27,7 +27,8 @@ pytestmark = pytest.mark.e2e
 def gateway(directory: Path, *flags: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
     environ = {name: text for name, text in os.environ.items() if not name.startswith("AIOSD_")}
     command = [sys.executable, "-m", "gateway", "--state-dir", str(directory)]
-    command += ["--socket", str(directory / "aiosd.sock"), "--http", "127.0.0.1:0", *flags]
+    command += ["--socket", str(directory / "aiosd.sock"), "--http", "127.0.0.1:0"]
+    command += ["--a2a-grpc", "127.0.0.1:0", *flags]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -59,9 +60,18 @@ def test_the_gateway_says_where_it_listens_and_stops_when_asked(tmp_path: Path) 
         assert "Traceback" not in stderr
 
 
-async def test_an_open_stream_ends_with_a_word_before_the_process_does(tmp_path: Path) -> None:
+@pytest.fixture
+async def stack() -> AsyncIterator[contextlib.AsyncExitStack]:
+    async with contextlib.AsyncExitStack() as stack:
+        yield stack
+
+
+async def test_an_open_stream_ends_with_a_word_before_the_process_does(
+    tmp_path: Path, stack: contextlib.AsyncExitStack
+) -> None:
     daemon = ReferenceDaemon(tmp_path / "aiosd.sock")
     await daemon.start()
+    stack.push_async_callback(daemon.stop)
     daemon.put()
     body = {
         "jsonrpc": "2.0",
@@ -83,7 +93,6 @@ async def test_an_open_stream_ends_with_a_word_before_the_process_does(tmp_path:
         assert rest.endswith(": the server is stopping, connect again\n\n")
         process.communicate(timeout=10)
         assert process.returncode == 0
-    await daemon.stop()
 
 
 def test_a_port_that_is_taken_is_a_failure_with_a_reason(tmp_path: Path) -> None:

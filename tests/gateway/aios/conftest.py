@@ -65,6 +65,7 @@ def settings(tmp_path: Path) -> Settings:
         "state_dir": str(tmp_path),
         "socket": str(tmp_path / "aiosd.sock"),
         "http": "127.0.0.1:0",
+        "a2a_grpc": "127.0.0.1:0",
         "drain_grace_ms": 2000,
     }
     return load_settings(flags, {"HOME": str(tmp_path)})
