@@ -26,6 +26,7 @@ from aiosd.application.projection import Projection
 from aiosd.application.reading import Reading
 from aiosd.application.recovery import recover
 from aiosd.application.reporting import Reporting
+from aiosd.application.resolution import Resolution
 from aiosd.application.retention import Retention
 from aiosd.application.scheduler import Scheduler
 from aiosd.application.sessions import Sessions
@@ -89,6 +90,7 @@ class Core:
             self.wakeups,
             limits,
         )
+        self.resolution = Resolution(self.ledger, self.creation)
         self.watch = Watch(store, self.ledger, self.wakeups)
         self.reading = Reading(store, self.ledger)
         self.client_sessions = ClientSessions(store, store, self.ledger, self.control, ids, clock)

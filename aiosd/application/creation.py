@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from aiosd.domain.state import TaskState
 from aiosd.domain.task import Options, Task, TaskRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from aiosd.application.access import Caller
     from aiosd.application.capabilities import Capabilities
@@ -135,6 +136,19 @@ class Creation:
                 self._reserved.discard(draft.task.id)
             return task, True
         raise RequestIdConflict("request_id: is in use", {"field": "request_id"})
+
+    @contextmanager
+    def prepared(self, caller: Caller, new: NewTask) -> Iterator[Draft]:
+        """A new task that is committed together with another change, inside the `with`."""
+        caller.require("task:create")
+        if self._stopping:
+            raise ShuttingDown
+        draft = self._draft(caller, new)
+        self._reserve(draft.task.id)
+        try:
+            yield draft
+        finally:
+            self._reserved.discard(draft.task.id)
 
     async def _known(self, caller: Caller, new: NewTask, fingerprint: str) -> Task | None:
         key = await self._registry.idempotency_key(caller.principal, METHOD, new.request_id)

@@ -104,15 +104,17 @@ class Ledger:
         messages: bool = False,
         extra: Callable[[Draft], Sequence[Write]] | None = None,
         reporter: str = "",
+        born: Draft | None = None,
     ) -> Committed[T]:
         """Apply `command` to the task and commit what it did; a refusal passes through.
 
         `artifacts` and `messages` load what the task has of them; `extra` adds writes that must
-        agree with the change; `reporter` is the provider session whose word this is. A command
-        that changes nothing commits nothing.
+        agree with the change; `reporter` is the provider session whose word this is; `born` is a
+        new task that comes into being with the change, or not at all. A command that changes
+        nothing commits nothing.
         """
         return await self._shielded(
-            self._change(task_id, command, artifacts, messages, extra, reporter)
+            self._change(task_id, command, artifacts, messages, extra, reporter, born)
         )
 
     async def insist(
@@ -183,6 +185,7 @@ class Ledger:
         messages: bool,
         extra: Callable[[Draft], Sequence[Write]] | None,
         reporter: str,
+        born: Draft | None = None,
     ) -> Committed[T]:
         lock = self._locks.setdefault(task_id, asyncio.Lock())
         async with lock:
@@ -201,25 +204,38 @@ class Ledger:
                 if not draft.revised:
                     return Committed(before, value)
                 try:
-                    await self._commit(before, draft, extra(draft) if extra else ())
+                    await self._commit(before, draft, extra(draft) if extra else (), born)
                 except CommitConflict:
                     self._cache.pop(task_id, None)
                     continue
                 return Committed(draft.task, value)
         raise OutcomeUnknown
 
-    async def _commit(self, before: Task | None, draft: Draft, extra: Sequence[Write]) -> None:
-        writes = [*writes_of(before, draft, self._retention), *extra]
+    async def _commit(
+        self,
+        before: Task | None,
+        draft: Draft,
+        extra: Sequence[Write],
+        born: Draft | None = None,
+    ) -> None:
+        changes = [(before, draft)] if born is None else [(before, draft), (None, born)]
+        writes = [
+            write
+            for earlier, change in changes
+            for write in writes_of(earlier, change, self._retention)
+        ]
         try:
-            await self._store.commit(writes)
+            await self._store.commit([*writes, *extra])
         except CommitUnknown:
-            self._cache.pop(draft.task.id, None)
-            self._doubtful[draft.task.id] = (before, draft.reporter)
+            for earlier, change in changes:
+                self._cache.pop(change.task.id, None)
+                self._doubtful[change.task.id] = (earlier, change.reporter)
             self._alarm.ring()
             raise OutcomeUnknown from None
         except StoreFull:
             raise Full("the store is full") from None
-        self._publish(before, draft)
+        for earlier, change in changes:
+            self._publish(earlier, change)
 
     def _publish(self, before: Task | None, draft: Draft) -> None:
         self._remember(draft.task)

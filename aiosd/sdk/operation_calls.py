@@ -15,7 +15,6 @@ from aiosd.sdk.connection import jittered
 
 if TYPE_CHECKING:
     import builtins
-    import builtins
     from collections.abc import AsyncGenerator
 
     from aiosd.sdk.calls import Calls

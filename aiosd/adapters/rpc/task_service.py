@@ -12,7 +12,6 @@ from aiosd.adapters.rpc.codec.interruptions import from_auth_response
 from aiosd.adapters.rpc.codec.scalars import span
 from aiosd.adapters.rpc.errors import status_of
 from aiosd.adapters.rpc.guard import caller, trace_parent
-from aiosd.adapters.rpc.unimplemented import not_implemented
 from aiosd.api.v1 import task_service_pb2 as wire
 from aiosd.api.v1.task_service_pb2_grpc import TaskServiceServicer
 from aiosd.domain.content import Role
@@ -154,12 +153,21 @@ class TaskService(TaskServiceServicer):
     async def ResolveTask(
         self, request: wire.ResolveTaskRequest, context: Context
     ) -> wire.ResolveTaskResponse:
-        raise not_implemented("ResolveTask")
+        task, retried_as = await self._core.resolution.resolve(
+            caller.get(), request.task_id, request.outcome, request.evidence, trace_parent.get()
+        )
+        return wire.ResolveTaskResponse(
+            task=await self._whole(task),
+            retried_as=None if retried_as is None else await self._whole(retried_as),
+        )
 
     async def AcceptTask(
         self, request: wire.AcceptTaskRequest, context: Context
     ) -> wire.AcceptTaskResponse:
-        raise not_implemented("AcceptTask")
+        task = await self._core.resolution.accept(
+            caller.get(), request.task_id, request.accepted, request.reason
+        )
+        return wire.AcceptTaskResponse(task=await self._whole(task))
 
     # --- inside -----------------------------------------------------------------------------------
 
