@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -13,18 +14,15 @@ from a2a.utils.errors import TaskNotFoundError
 from aiosd.api.v1 import capability_service_pb2
 from gateway.a2a import words
 from gateway.a2a.errors import from_daemon, invalid, version_not_supported
-from gateway.daemon_channel import CALL_TIMEOUT_S, DaemonError
+from gateway.admission import Admission
+from gateway.context import GatewayContext
+from gateway.daemon_channel import CALL_TIMEOUT_S, Caller, DaemonError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from a2a.server.context import ServerCallContext
     from grpc import aio
 
     from aiosd.api.v1 import task_pb2
-    from gateway.admission import Admission
-    from gateway.context import GatewayContext
-    from gateway.daemon_channel import Caller
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -41,7 +39,8 @@ class Request:
     """What a binding knows of a request before its message is read.
 
     `parameters` are the service parameters (headers, gRPC metadata), by lower-case name;
-    `base_url` is the HTTP origin that a card names. `is_unauthenticated` turns true when the daemon did not know the token.
+    `base_url` is the HTTP origin that a card names. `is_unauthenticated` turns true when the
+    daemon did not know the token.
     """
 
     caller: Caller

@@ -160,8 +160,9 @@ def _invalid(refused: DaemonError) -> InvalidParamsError:
 
 
 def _wrong_state(refused: DaemonError) -> A2AError:
-    data = {name: refused.metadata[name] for name in ("state", "attempted") if name in
-            refused.metadata}
+    data = {
+        name: refused.metadata[name] for name in ("state", "attempted") if name in refused.metadata
+    }
     if data.get("attempted") == "cancel":
         return TaskNotCancelableError(
             f"the task is {data.get('state', 'terminal')} and cannot be canceled", data=data

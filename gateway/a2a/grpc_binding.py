@@ -103,9 +103,7 @@ class A2aGrpcServer:
         admission = Admission(context.daemon)
         handler = Handler(context, admission, Cards(context))
         largest = context.settings.max_message_bytes + _ROOM
-        self._server = aio.server(
-            options=(*_OPTIONS, ("grpc.max_receive_message_length", largest))
-        )
+        self._server = aio.server(options=(*_OPTIONS, ("grpc.max_receive_message_length", largest)))
         a2a_pb2_grpc.add_A2AServiceServicer_to_server(  # type: ignore[no-untyped-call]
             Servicer(handler, ContextBuilder(context)), self._server
         )

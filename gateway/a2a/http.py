@@ -38,7 +38,11 @@ _PARAMETERS: Final = (
     words.IDEMPOTENCY_PARAMETER,
 )
 # Names in a query are those of the headers, in any case.
-_IN_QUERY: Final = (words.VERSION_PARAMETER, words.EXTENSIONS_PARAMETER, words.AFTER_PARAMETER)
+_IN_QUERY: Final[tuple[str, ...]] = (
+    words.VERSION_PARAMETER,
+    words.EXTENSIONS_PARAMETER,
+    words.AFTER_PARAMETER,
+)
 
 
 def request_of(http: HttpRequest) -> Request:

@@ -1,4 +1,4 @@
-"""The JSON-RPC binding: the SDK's dispatcher behind our reading of the envelope (a2a.md 5.2-5.4)."""
+"""The JSON-RPC binding: the SDK's dispatcher behind our reading of the envelope (a2a.md 5.2)."""
 
 from __future__ import annotations
 

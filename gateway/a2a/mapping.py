@@ -10,7 +10,6 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from a2a.types import a2a_pb2
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from aiosd.api.v1 import artifact_pb2, content_pb2, task_pb2
 from gateway import strict_json
@@ -26,6 +25,8 @@ from gateway.a2a.json_values import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from google.protobuf.timestamp_pb2 import Timestamp
 
     from aiosd.api.v1 import failure_pb2, interruption_pb2
 

@@ -83,9 +83,7 @@ async def list_all(
 async def delete(call: Call, params: a2a_pb2.DeleteTaskPushNotificationConfigRequest) -> None:
     """Stop deliveries; harmless when repeated."""
     await snapshot.fetch(call, params.task_id)
-    request = webhook_service_pb2.DeleteWebhookRequest(
-        task_id=params.task_id, webhook_id=params.id
-    )
+    request = webhook_service_pb2.DeleteWebhookRequest(task_id=params.task_id, webhook_id=params.id)
     await _ask(call, call.context.daemon.webhooks.DeleteWebhook, request)
 
 

@@ -56,9 +56,7 @@ async def stream(call: Call, params: a2a_pb2.SendMessageRequest) -> AsyncGenerat
                 yield item
 
 
-async def _begin(
-    call: Call, params: a2a_pb2.SendMessageRequest
-) -> tuple[task_pb2.Task, bool]:
+async def _begin(call: Call, params: a2a_pb2.SendMessageRequest) -> tuple[task_pb2.Task, bool]:
     """The task that the message makes or answers, and whether it was made just now."""
     if params.message.task_id:
         return await _answered(call, params), False

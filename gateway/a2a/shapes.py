@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from a2a.types import a2a_pb2
-
 from gateway.a2a.errors import invalid
-from gateway.a2a.words import state_name
+from gateway.a2a.words import ROLE_NAMES, state_name
 
 CONTENT: Final = ("text", "raw", "url", "data")
 SENDING: Final = frozenset({"SendMessage", "SendStreamingMessage"})
@@ -31,7 +29,7 @@ def check_message_request(params: Mapping[str, Any]) -> None:
         raise invalid("message", "must be an object")
     _refuse_kind(message, "message")
     role = message.get("role")
-    if isinstance(role, str) and role not in a2a_pb2.Role.keys():
+    if isinstance(role, str) and role not in ROLE_NAMES:
         raise invalid("message.role", "must be ROLE_USER")
     parts = message.get("parts")
     if isinstance(parts, list):
@@ -46,7 +44,9 @@ def _check_part(part: Any, field: str) -> None:
     if "file" in part:
         raise invalid(f"{field}.file", "is a member of 0.3; 1.0 has raw and url")
     # Presence decides: null is a value of data, and of nothing else.
-    given = [name for name in CONTENT if name in part and (part[name] is not None or name == "data")]
+    given = [
+        name for name in CONTENT if name in part and (part[name] is not None or name == "data")
+    ]
     if len(given) != 1:
         raise invalid(field, "must have exactly one of text, raw, url and data")
 

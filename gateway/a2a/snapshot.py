@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from a2a.types import a2a_pb2
+
 from aiosd.api.v1 import (
     artifact_pb2,
     artifact_service_pb2,
@@ -18,8 +20,6 @@ from gateway.daemon_channel import DaemonError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from a2a.types import a2a_pb2
 
     from gateway.a2a.call import Call
 
@@ -138,9 +138,7 @@ def _is_result_a_reply(native: task_pb2.Task) -> bool:
     return is_done and native.result in ("", "null") and not native.artifacts
 
 
-def _history(
-    native: task_pb2.Task, said: Sequence[content_pb2.Message]
-) -> list[a2a_pb2.Message]:
+def _history(native: task_pb2.Task, said: Sequence[content_pb2.Message]) -> list[a2a_pb2.Message]:
     """Messages of both sides and the questions that were asked between them.
 
     What the status says now is in the status alone.

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from gateway.a2a.translate import Update
 
 Item: TypeAlias = (
-    a2a_pb2.Task
-    | a2a_pb2.Message
-    | a2a_pb2.TaskStatusUpdateEvent
-    | a2a_pb2.TaskArtifactUpdateEvent
+    a2a_pb2.Task | a2a_pb2.Message | a2a_pb2.TaskStatusUpdateEvent | a2a_pb2.TaskArtifactUpdateEvent
 )
 
 DIRECT_ANSWER_S: Final = 0.25
@@ -180,9 +177,7 @@ def _may_be_direct(update: Update) -> bool:
     )
 
 
-async def _direct_message(
-    call: Call, task_id: str, held: list[Update]
-) -> a2a_pb2.Message | None:
+async def _direct_message(call: Call, task_id: str, held: list[Update]) -> a2a_pb2.Message | None:
     last = held[-1] if held else None
     is_done = isinstance(last, a2a_pb2.TaskStatusUpdateEvent) and (
         last.status.state == a2a_pb2.TASK_STATE_COMPLETED

@@ -6,7 +6,6 @@ with it): they become one update, told when the second has come.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from a2a.types import a2a_pb2
@@ -14,10 +13,12 @@ from a2a.types import a2a_pb2
 from aiosd.api.v1 import content_pb2, event_pb2, task_pb2
 from gateway.a2a import mapping, words
 from gateway.a2a.json_values import to_struct
-from gateway.a2a.snapshot import Seen
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from aiosd.api.v1 import interruption_pb2
+    from gateway.a2a.snapshot import Seen
 
 Update: TypeAlias = a2a_pb2.TaskStatusUpdateEvent | a2a_pb2.TaskArtifactUpdateEvent
 

@@ -72,7 +72,8 @@ TERMINAL: Final = frozenset(
     }
 )
 INTERRUPTED: Final = frozenset({_State.TASK_STATE_INPUT_REQUIRED, _State.TASK_STATE_AUTH_REQUIRED})
-STATE_WORDS: Final = frozenset(word.removeprefix("TASK_STATE_") for word in _State.keys())
+ROLE_NAMES: Final = frozenset(value.name for value in a2a_pb2.Role.DESCRIPTOR.values)
+_STATE_NAMES: Final = frozenset(value.name for value in _A2aState.DESCRIPTOR.values)
 
 
 def state(value: int) -> a2a_pb2.TaskState:
@@ -90,7 +91,7 @@ def state_name(word: str) -> str | None:
     name = word.upper().replace("-", "_").removeprefix("TASK_STATE_")
     name = "CANCELED" if name == "CANCELLED" else name
     full = f"TASK_STATE_{name}"
-    return full if full in _A2aState.keys() else None
+    return full if full in _STATE_NAMES else None
 
 
 OUTCOMES: Final[Mapping[int, str]] = MappingProxyType(
