@@ -198,7 +198,7 @@ class Ledger:
                 draft = Draft(before, self._clock.now(), began_in=before.state, reporter=reporter)
                 if artifacts and before.artifact_count:
                     draft.artifacts = _by_artifact_id(await self._store.artifacts(task_id))
-                if messages:
+                if messages or before.open_messages:
                     draft.messages = _by_message_id(await self._store.messages(task_id, 0, 10_000))
                 value = command(draft)
                 if not draft.revised:

@@ -6,14 +6,27 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from aiosd.domain.artifact import Artifact, StoredChunk
-from aiosd.domain.content import Message
+from aiosd.domain.content import Message, MessageStatus
 from aiosd.domain.errors import TaskStateInvalid
-from aiosd.domain.event import Event, StatusChanged
+from aiosd.domain.event import Event, MessageChanged, StatusChanged
 from aiosd.domain.state import TERMINAL, TRANSITIONS, TaskState
 from aiosd.domain.task import Phase, StateChange, Task
 
 if TYPE_CHECKING:
     from aiosd.domain.event import Payload
+
+
+#: What becomes of a reply that still streams when its task ends; a failure goes by its reason.
+_ENDINGS: dict[TaskState, tuple[MessageStatus, str]] = {
+    TaskState.COMPLETED: (MessageStatus.COMPLETED, ""),
+    TaskState.CANCELED: (MessageStatus.CANCELLED, "user_stop"),
+    TaskState.REJECTED: (MessageStatus.REFUSED, "refused"),
+}
+_FAILURES: dict[str, tuple[MessageStatus, str]] = {
+    "agent_lost": (MessageStatus.FAILED, "agent_lost"),
+    "timeout": (MessageStatus.CANCELLED, "timeout"),
+}
+_FAILED = (MessageStatus.FAILED, "error")
 
 
 @dataclass(slots=True)
@@ -53,6 +66,17 @@ class Draft:
         self.update(event_head=event.sequence)
         return event
 
+    def close_messages(self, status: MessageStatus, stop_reason: str) -> None:
+        """End the replies that still stream: nobody writes them any more."""
+        for message_id in self.task.open_messages:
+            known = self.messages.get(message_id)
+            if known is not None and known.status is MessageStatus.STREAMING:
+                ended = replace(known, status=status, stop_reason=stop_reason, update_time=self.now)
+                self.messages[message_id] = self.changed_messages[message_id] = ended
+                self.emit(MessageChanged(ended))
+        if self.task.open_messages:
+            self.update(open_messages=())
+
     def enter(
         self,
         state: TaskState,
@@ -70,6 +94,8 @@ class Draft:
         task = self.task
         if state not in TRANSITIONS[task.state]:
             raise TaskStateInvalid(task.state, attempted)
+        if state in TERMINAL:
+            self.close_messages(*_ENDINGS.get(state, _FAILURES.get(reason, _FAILED)))
         members["worked_ms"] = task.working_time(self.now)
         if state is TaskState.WORKING and not task.start_time:
             members["start_time"] = self.now

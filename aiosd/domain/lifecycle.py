@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aiosd.domain import failure as failures
+from aiosd.domain.content import MessageStatus
 from aiosd.domain.draft import Draft
 from aiosd.domain.errors import (
     ArgumentInvalid,
@@ -102,6 +103,7 @@ def lose(draft: Draft) -> None:
     options = task.options
     if task.terminal or not task.held:
         return
+    draft.close_messages(MessageStatus.FAILED, "agent_lost")
     draft.emit(AttemptChanged(attempt.number, "lost", "agent_lost"))
     freed = replace(attempt, holder="", reports=0)
     if options.retry_safe and options.retry.attempts_left(attempt.number):
@@ -163,6 +165,7 @@ def fail(draft: Draft, failure: Failure) -> None:
     _check_edge(task, TaskState.FAILED, "fail")
     retry = failure.retryable and task.options.retry.attempts_left(task.attempt.number)
     if retry:
+        draft.close_messages(MessageStatus.FAILED, "error")
         draft.emit(AttemptChanged(task.attempt.number, "failed", failure.message))
         _again(draft, replace(task.attempt, holder="", reports=0))
         return

@@ -76,6 +76,10 @@ def message(draft: Draft, sent: Message) -> None:
     stored = stamped if known is None else known.followed_by(stamped)
     draft.messages[stored.message_id] = stored
     draft.changed_messages[stored.message_id] = stored
+    streams = (stored.message_id,) if stored.status is MessageStatus.STREAMING else ()
+    others = tuple(one for one in draft.task.open_messages if one != stored.message_id)
+    if (*others, *streams) != draft.task.open_messages:
+        draft.update(open_messages=(*others, *streams))
     draft.emit(MessageChanged(stored))
 
 
@@ -87,18 +91,21 @@ def save(draft: Draft, state: str) -> None:
 
 
 def complete_by_message(draft: Draft) -> None:
-    """The last agent reply decides the outcome (Y15, R161)."""
+    """The last agent reply to the task's request decides the outcome (Y15, R161)."""
+    asked = draft.task.request.message
+    answers = {"", asked.message_id} if asked is not None else {""}
     replies = [
         one
         for one in draft.messages.values()
-        if one.role is Role.AGENT and one.status is not MessageStatus.STREAMING
+        if one.role is Role.AGENT and one.in_reply_to in answers
     ]
     if not replies:
-        broken = Failure(-32603, "No final agent reply", "error")
-        lifecycle.fail(draft, broken)
+        lifecycle.fail(draft, Failure(-32603, "No final agent reply", "error"))
         return
     last = replies[-1]
     stop = last.stop_reason
+    if last.status is MessageStatus.STREAMING:
+        raise ReportRefused("REPORT_INVALID", "the last reply still streams")
     if last.status is MessageStatus.COMPLETED:
         if stop == "tool_use":
             raise ReportRefused("REPORT_INVALID", "a reply that stopped for tool_use is not final")
@@ -109,6 +116,8 @@ def complete_by_message(draft: Draft) -> None:
         late = Failure(-32005, "Timeout", "timeout", data='{"reason":"agent_timeout"}')
         lifecycle.fail(draft, late)
     elif last.status is MessageStatus.CANCELLED:
+        # The provider vouches that it stopped, so nobody holds the attempt when it ends.
+        draft.update(attempt=replace(draft.task.attempt, holder=""))
         lifecycle.cancel(draft, stop or "user_stop")
     else:
         lifecycle.fail(draft, Failure(-32603, "Agent reply failed", stop or "error"))

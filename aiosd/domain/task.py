@@ -144,7 +144,11 @@ class Task:
     worked_ms: int = 0
     retry_time: int = 0
     artifact_count: int = 0
+    #: How often its webhooks were changed; 0: it never had one.
+    webhook_revision: int = 0
     open_artifacts: tuple[str, ...] = ()
+    #: Envelopes that still stream.
+    open_messages: tuple[str, ...] = ()
 
     @property
     def terminal(self) -> bool:
