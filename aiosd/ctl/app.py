@@ -13,6 +13,8 @@ from aiosd.ctl import (
     control,
     daemon_state,
     follow,
+    judgement,
+    operations,
     registry,
     run_task,
     tasks,
@@ -57,6 +59,18 @@ def top(
     context.obj = common_options(output, address, socket, state_dir, token_file)
 
 
-for module in (run_task, tasks, follow, control, answers, artifacts, registry, daemon_state):
+for module in (
+    run_task,
+    tasks,
+    follow,
+    control,
+    answers,
+    judgement,
+    artifacts,
+    registry,
+    daemon_state,
+    operations,
+):
     app.add_typer(module.commands)
 app.add_typer(artifacts.group, name="artifact")
+app.add_typer(operations.group, name="operations")
