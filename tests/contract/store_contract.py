@@ -140,6 +140,14 @@ class CommitContract:
         assert await store.count(TaskState.COMPLETED) == 1
         assert await store.count(TaskState.SUBMITTED) == await store.count(TaskState.WORKING) == 0
 
+    async def test_a_task_may_change_its_times_and_keep_its_state(self, store: AnyStore) -> None:
+        task = a_task(state=TaskState.COMPLETED)
+        later = update(task, start_time=NOW + 5, state_time=NOW + 6, end_time=NOW + 7)
+        await store.commit([put(task), later])
+        assert await store.task(task.id) == later.task
+        assert list(await store.expired(NOW + 7, 10)) == []
+        assert list(await store.expired(NOW + 8, 10)) == [task.id]
+
     async def test_of_concurrent_commits_to_one_revision_one_succeeds(
         self, store: AnyStore
     ) -> None:

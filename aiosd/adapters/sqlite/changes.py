@@ -109,41 +109,34 @@ def _put_task(write: PutTask) -> Change:
     checkpoint = task.attempt.checkpoint
     if expected == 0:
         return _insert_task(write, body)
-    changing = (
-        task.state,
-        task.start_time,
-        task.update_time,
-        task.state_time,
-        task.end_time,
-        task.terminal,
-        task.due_time(),
-        task.revision,
-        body,
-    )
+    standing = (int(task.state), task.start_time, task.state_time, task.end_time)
+    moving = (task.update_time, task.due_time(), task.revision, body)
 
     def change(tx: Transaction) -> None:
         found = tx.execute(
-            "SELECT row, revision, state, principal, capability_id FROM tasks WHERE id = ?",
+            "SELECT row, revision, principal, capability_id,"
+            " state, start_time, state_time, end_time FROM tasks WHERE id = ?",
             (task.id,),
         ).get
         if found is None or found[1] != expected:
             raise CommitConflict(f"task {task.id} is no longer at revision {expected}")
-        row, _, state, principal, capability_id = found
+        row, _, principal, capability_id, *stood = found
         tx.remember(task.id, row)
-        if state == task.state:
+        if tuple(stood) == standing:
             tx.execute(
                 "UPDATE tasks SET update_time = ?, due_time = ?, revision = ?, body = ?"
                 " WHERE row = ?",
-                (changing[2], *changing[6:], row),
+                (*moving, row),
             )
         else:
+            # Apart because every index on a column that is named here is written again.
             tx.execute(
-                "UPDATE tasks SET state = ?, start_time = ?, update_time = ?, state_time = ?,"
-                " end_time = ?, ended = ?, due_time = ?, revision = ?, body = ? WHERE row = ?",
-                (*changing, row),
+                "UPDATE tasks SET state = ?, start_time = ?, state_time = ?, end_time = ?,"
+                " ended = ?, update_time = ?, due_time = ?, revision = ?, body = ? WHERE row = ?",
+                (*standing, task.terminal, *moving, row),
             )
-            tx.counts[principal, capability_id, state] -= 1
-            tx.counts[principal, capability_id, int(task.state)] += 1
+            tx.counts[principal, capability_id, stood[0]] -= 1
+            tx.counts[principal, capability_id, standing[0]] += 1
         _put_checkpoint(tx, row, checkpoint)
 
     return change
