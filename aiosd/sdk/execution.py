@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("aiosd.sdk")
 
+MAX_RESULT_BYTES = 1024 * 1024
+"""Most bytes of a result's JSON text: a task, its arguments included, must fit one message."""
+
+_TOO_LARGE = "the result is too large; make it an artifact"
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -107,7 +112,17 @@ async def _execute(attempt: Attempt, code: CapabilityCode, arguments: Any) -> wi
         _traced(attempt, code, context, arguments), name=f"{attempt.key[0]}/{attempt.key[1]}"
     )
     await asyncio.wait({attempt.work})
-    work = attempt.work
+    try:
+        return _ending(attempt, context, attempt.work)
+    except (TypeError, ValueError) as problem:
+        # However wrong its words are, the attempt ends, and the daemon must hear of it.
+        log.error("capability.end_unusable task_id=%s problem=%s", attempt.key[0], problem)
+        text = "the capability ended with what cannot be reported"
+        return wire.Report(failed=_failure(text, type(problem).__name__))
+
+
+def _ending(attempt: Attempt, context: TaskContext, work: asyncio.Task[Any]) -> wire.Report:
+    """The terminal report. Raises TypeError and ValueError for what no report can carry."""
     if work.cancelled():
         if attempt.cancel_reason:
             return wire.Report(canceled=wire.Canceled())
@@ -118,7 +133,10 @@ async def _execute(attempt: Attempt, code: CapabilityCode, arguments: Any) -> wi
     if attempt.cancel_reason and not isinstance(error, TaskFailed | TaskRejected):
         log.warning("capability.failed_in_cancel task_id=%s", attempt.key[0], exc_info=error)
         return wire.Report(canceled=wire.Canceled())
-    return _failed(attempt, error)
+    ending = _failed(attempt, error)
+    if ending.ByteSize() > MAX_RESULT_BYTES:
+        raise ValueError("too large")
+    return ending
 
 
 async def _traced(
@@ -140,6 +158,9 @@ def _completed(attempt: Attempt, context: TaskContext, result: Any) -> wire.Repo
     except ValueError as problem:
         log.error("capability.result_unusable task_id=%s problem=%s", attempt.key[0], problem)
         return wire.Report(failed=_failure("the result is not a JSON value", "ValueError"))
+    if len(text.encode()) > MAX_RESULT_BYTES:
+        log.error("capability.result_unusable task_id=%s problem=too large", attempt.key[0])
+        return wire.Report(failed=_failure(_TOO_LARGE, "ValueError"))
     return wire.Report(
         completed=wire.Completed(
             result=text,
@@ -186,10 +207,6 @@ async def _conclude(attempt: Attempt, ending: wire.Report) -> None:
     """Send the terminal report and wait until the daemon has it."""
     try:
         await attempt.deliver(ending)
-    except ValueError as problem:  # no message can carry it
-        log.error("capability.result_unusable task_id=%s problem=%s", attempt.key[0], problem)
-        too_large = wire.Report(failed=_failure("the result is too large", "ValueError"))
-        await _conclude(attempt, too_large)
     except ReportRefused as refusal:
         # The daemon has ended the attempt its own way: late, fenced, or an unsealed artifact.
         log.warning(

@@ -13,11 +13,13 @@ def dump(value: Any, field: str) -> str:
     Raises ValueError, which names `field`, for what JSON cannot say: NaN, infinity, other types.
     """
     try:
-        return json.dumps(
+        text = json.dumps(
             value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain
         )
+        text.encode()  # a lone surrogate has no UTF-8
     except (TypeError, ValueError, RecursionError) as problem:
         raise ValueError(f"{field}: not a JSON value: {problem}") from None
+    return text
 
 
 def dump_object(value: Any, field: str) -> str:

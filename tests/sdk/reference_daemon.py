@@ -145,6 +145,7 @@ class ReferenceDaemon(ProviderServiceServicer):
         task_id: str = "",
         checkpoint: str = "",
         answers: tuple[wire.PastAnswer, ...] = (),
+        trace_parent: str = "",
     ) -> Attempt:
         """Offer an attempt; returns when it was accepted or rejected."""
         self._made += 1
@@ -153,6 +154,7 @@ class ReferenceDaemon(ProviderServiceServicer):
             capability_id=capability_id,
             arguments=arguments,
             metadata="{}",
+            trace_parent=trace_parent,
         )
         attempt = Attempt(task, number, checkpoint, list(answers))
         self.attempts[attempt.key] = attempt

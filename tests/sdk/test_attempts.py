@@ -230,8 +230,34 @@ async def test_a_result_that_no_message_can_carry_fails_the_attempt(
 
     @provider.capability("c")
     async def run(task: TaskContext, args: dict[str, Any]) -> str:
-        return "x" * (5 * 1024 * 1024)
+        return "x" * (1024 * 1024)
 
     async with attach(provider):
         ending = await daemon.ended(await daemon.begin("c"))
-    assert ending.failed.message == "the result is too large"
+    assert ending.failed.message == "the result is too large; make it an artifact"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        TaskFailed("m", data={"x": object()}),
+        TaskFailed("m", code=2**40),
+        TaskFailed("m" * 2_000_000),
+        TaskRejected(None),  # type: ignore[arg-type]
+        TaskFailed("\ud800"),
+    ],
+)
+async def test_an_end_that_cannot_be_said_is_still_an_end(
+    daemon: ReferenceDaemon, attach: Attach, end: Exception
+) -> None:
+    provider = Provider("p")
+
+    @provider.capability("c")
+    async def run(task: TaskContext, args: dict[str, Any]) -> None:
+        raise end
+
+    async with attach(provider):
+        assert (await daemon.ended(await daemon.begin("c"))).WhichOneof("report") in (
+            "failed",
+            "rejected",
+        )
