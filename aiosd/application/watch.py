@@ -118,6 +118,8 @@ class Watch:
         events = self._from_tail(task.id, start, limit)
         if not events:
             events = await self._store.events(task.id, start, limit)
+        if start < task.event_head and not events:
+            raise TaskNotFound  # the task was forgotten while it was followed
         oldest = events[0].sequence if events else start + 1
         newest = events[-1].sequence if events else start
         # The events themselves say what was cut, since a cut may have come while they were read.
