@@ -113,6 +113,9 @@ async def resumed(call: Call, task_id: str, after: int) -> AsyncGenerator[Item, 
                 async for item in items:
                     yield item
             return
+        for change in (await snapshot.fetch(call, task_id)).state_history:
+            if change.sequence <= after:
+                native.state = change.state
         translator = _translator(call, native, Seen())
         async with aclosing(following.updates(translator)) as updates:
             async for update in updates:

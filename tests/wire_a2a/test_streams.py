@@ -1,0 +1,379 @@
+"""Streams: snapshot first, no gap, no end at a question, nobody waits for a slow reader."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from tests.wire_a2a.raw import JSONRPC, REST, Problem, kinds, rpc, script, send, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.stack import Stack
+    from tests.wire_a2a.raw import Raw
+
+RESUMABLE = {"a2a-extensions": "urn:aios:ext:resumable-streams:1.0"}
+
+
+async def begun(raw: Raw, *steps: dict[str, Any], **message: Any) -> str:
+    """The id of a task that runs a script."""
+    params = send(script(*steps, **message), returnImmediately=True)
+    return str((await raw.call(JSONRPC, "SendMessage", params))["task"]["id"])
+
+
+async def until(raw: Raw, task_id: str, state: str) -> dict[str, Any]:
+    async with asyncio.timeout(30):
+        while True:
+            task: dict[str, Any] = await raw.call(JSONRPC, "GetTask", {"id": task_id})
+            if task["status"]["state"] == f"TASK_STATE_{state}":
+                return task
+            await asyncio.sleep(0.02)
+
+
+def parts_of(items: list[dict[str, Any]]) -> list[str]:
+    """The texts of a snapshot's artifacts and of the chunks behind it, in order."""
+    texts = []
+    for item in items:
+        if "task" in item:
+            for artifact in item["task"].get("artifacts", []):
+                texts += [part.get("text", "") for part in artifact["parts"]]
+        elif "artifactUpdate" in item:
+            texts += [part.get("text", "") for part in item["artifactUpdate"]["artifact"]["parts"]]
+    return texts
+
+
+async def test_a_send_stream_ends_at_a_question_and_a_subscription_does_not(
+    raw: Raw, binding: str
+) -> None:
+    params = send(script({"ask": {"prompt": "?"}}))
+    asked = await raw.call(binding, "SendStreamingMessage", params)
+    assert kinds(asked) == ["task", "working", "input_required"]
+    task_id = asked[0]["task"]["id"]
+    items: list[dict[str, Any]] = []
+    seen = asyncio.Event()
+
+    async def follow() -> None:
+        async for item in raw.stream(binding, "SubscribeToTask", {"id": task_id}):
+            items.append(item)
+            seen.set()
+
+    following = asyncio.create_task(follow())
+    async with asyncio.timeout(20):
+        await seen.wait()
+        answer = text("go", taskId=task_id, messageId="b")
+        answered = await raw.call(binding, "SendStreamingMessage", send(answer))
+        await following
+    assert kinds(answered)[0] == "task"
+    assert kinds(answered)[-2:] == ["artifact", "completed"]
+    assert items[0]["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    assert kinds(items)[1:] == ["working", "artifact", "completed"]
+
+
+@pytest.mark.req("R180", "H01")
+async def test_a_snapshot_and_what_follows_it_never_miss_or_repeat_a_chunk(
+    raw: Raw, binding: str
+) -> None:
+    count = 60
+    steps = [
+        {
+            "chunk": {
+                "artifact_id": "a",
+                "append": number > 0,
+                "last": number == count - 1,
+                "parts": [{"type": "text", "text": str(number)}],
+            }
+        }
+        for number in range(count)
+    ]
+    task_id = await begun(raw, {"sleep_ms": 50}, *steps, {"complete": {"result": None}})
+
+    async def read(delay: float) -> list[str]:
+        await asyncio.sleep(delay)
+        try:
+            return parts_of(await raw.call(binding, "SubscribeToTask", {"id": task_id}))
+        except Problem as problem:
+            assert problem.reason == "UNSUPPORTED_OPERATION"
+            return [str(number) for number in range(count)]
+
+    readers = await asyncio.gather(*(read(0.02 * number) for number in range(20)))
+    for texts in readers:
+        assert texts == [str(number) for number in range(count)]
+
+
+async def test_any_number_of_readers_see_the_same(raw: Raw, binding: str) -> None:
+    task_id = await begun(raw, {"ask": {"prompt": "?"}}, {"message": {"text": "thanks"}})
+    await until(raw, task_id, "INPUT_REQUIRED")
+    readers = [
+        asyncio.create_task(raw.call(binding, "SubscribeToTask", {"id": task_id})) for _ in range(5)
+    ]
+    one = raw.stream(binding, "SubscribeToTask", {"id": task_id})
+    async with aclosing(one):
+        assert "task" in await anext(one)
+    await asyncio.sleep(0.2)
+    await raw.call(binding, "SendMessage", send(text("x", taskId=task_id, messageId="b")))
+    async with asyncio.timeout(20):
+        seen = await asyncio.gather(*readers)
+    assert all(items[1:] == seen[0][1:] for items in seen)
+    assert kinds(seen[0])[-1] == "completed"
+
+
+@pytest.mark.req("H02")
+async def test_a_client_that_goes_away_disturbs_nothing(raw: Raw, binding: str) -> None:
+    for _ in range(10):
+        params = send(script({"sleep_ms": 100}))
+        items = raw.stream(binding, "SendStreamingMessage", params)
+        async with aclosing(items):
+            first = await anext(items)
+        await until(raw, first["task"]["id"], "COMPLETED")
+
+
+@pytest.mark.req("H01", "H03", "R180")
+async def test_tasks_streams_and_cancels_survive_the_death_of_the_daemon(
+    start_stack: Callable[..., Stack], connect: Callable[..., Raw]
+) -> None:
+    stack = start_stack(webhook_allow=["127.0.0.0/8"])
+    raw = connect(stack)
+    chunks = [
+        {
+            "chunk": {
+                "artifact_id": "a",
+                "append": number > 0,
+                "last": number == 29,
+                "parts": [{"type": "text", "text": str(number)}],
+            }
+        }
+        for number in range(30)
+    ]
+    steps = [step for chunk in chunks for step in (chunk, {"sleep_ms": 60})]
+    task_id = await begun(raw, *steps, {"complete": {"result": {"ok": True}}})
+    canceled_id = await begun(raw, {"sleep_ms": 60_000})
+    await until(raw, canceled_id, "WORKING")
+    following = [
+        asyncio.create_task(raw.call(binding, "SubscribeToTask", {"id": task_id}))
+        for binding in ("JSONRPC", "HTTP+JSON", "GRPC")
+    ]
+    await asyncio.sleep(0.6)
+    await raw.call(JSONRPC, "CancelTask", {"id": canceled_id})
+    await asyncio.to_thread(stack.kill, "daemon")
+    async with asyncio.timeout(60):
+        streams = await asyncio.gather(*following)
+    for items in streams:
+        assert parts_of(items)[:30] == [str(number) for number in range(30)]
+        assert kinds(items)[-1] == "completed"
+    shown = [
+        await raw.call(binding, "GetTask", {"id": task_id})
+        for binding in ("JSONRPC", "HTTP+JSON", "GRPC")
+    ]
+    assert shown[0] == shown[1] == shown[2]
+    assert [part["text"] for part in shown[0]["artifacts"][0]["parts"]] == [
+        str(number) for number in range(30)
+    ]
+    canceled = await raw.call(JSONRPC, "GetTask", {"id": canceled_id})
+    assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
+
+
+@pytest.mark.req("R157", "R180")
+async def test_one_task_is_the_same_on_every_wire_before_and_after_a_kill(
+    start_stack: Callable[..., Stack], connect: Callable[..., Raw]
+) -> None:
+    stack = start_stack()
+    raw = connect(stack)
+    content = {
+        "artifact": {
+            "name": "all",
+            "parts": [
+                {"type": "text", "text": "words"},
+                {"type": "data", "data": {"n": 1, "list": [1, 2.5, None, "x"]}},
+                {"type": "file", "file": {"uri": "https://example.org/f", "mime_type": "a/b"}},
+            ],
+        }
+    }
+    steps = [content, {"ask": {"prompt": "?"}}]
+    async with httpx.AsyncClient(timeout=60, headers=raw.headers()) as http:
+
+        async def aios(method: str, params: dict[str, Any]) -> Any:
+            answer = await http.post(f"{stack.http}/aios/rpc", json=rpc(method, params))
+            return answer.json()["result"]
+
+        created = await aios(
+            "aios/task.create",
+            {"capability_id": "lab.script", "arguments": {"steps": steps}, "async": True},
+        )
+        from_aios = created["task_id"]
+        from_a2a = {
+            binding: (
+                await raw.call(binding, "SendMessage", send(script(*steps), returnImmediately=True))
+            )["task"]["id"]
+            for binding in ("JSONRPC", "HTTP+JSON", "GRPC")
+        }
+        ids = [from_aios, *from_a2a.values()]
+        for task_id in ids:
+            await until(raw, task_id, "INPUT_REQUIRED")
+
+        async def everything() -> list[Any]:
+            seen = []
+            for task_id in ids:
+                wires = [
+                    await raw.call(binding, "GetTask", {"id": task_id})
+                    for binding in ("JSONRPC", "HTTP+JSON", "GRPC")
+                ]
+                assert wires[0] == wires[1] == wires[2]
+                native = await aios("aios/task.get", {"task_id": task_id})
+                assert native["status"] == "input_required"
+                assert native["context_id"] == wires[0]["contextId"]
+                artifact_id = native["artifacts"][0]["id"]
+                assert wires[0]["artifacts"][0]["artifactId"] == artifact_id
+                whole = await aios(
+                    "aios/artifact.get", {"task_id": task_id, "artifact_id": artifact_id}
+                )
+                seen.append((wires[0], whole))
+            return seen
+
+        before = await everything()
+        await asyncio.to_thread(stack.kill, "daemon")
+        assert await everything() == before
+        # Each wire answers what the others began.
+        await raw.call(JSONRPC, "SendMessage", send(text("x", taskId=from_aios, messageId="b")))
+        for task_id in from_a2a.values():
+            await aios("aios/task.input", {"task_id": task_id, "input": {"text": "x"}})
+        for task_id in ids:
+            task = await until(raw, task_id, "COMPLETED")
+            result = task["artifacts"][-1]["parts"][0]["data"]
+            assert result == {"inputs": [{"text": "x"}], "attempt": 1}
+
+
+async def test_thirty_readers_are_not_delayed_by_one_who_stands_still(
+    raw: Raw, shared_stack: Stack
+) -> None:
+    filler = "x" * 4_500
+    steps: list[dict[str, Any]] = [{"ask": {"prompt": "ready?"}}]
+    steps += [
+        {
+            "chunk": {
+                "artifact_id": "a",
+                "append": number > 0,
+                "last": number == 199,
+                "parts": [{"type": "text", "text": filler}],
+            }
+        }
+        for number in range(200)
+    ]
+    task_id = await begun(raw, *steps, {"complete": {"result": None}})
+    await until(raw, task_id, "INPUT_REQUIRED")
+    address = urlsplit(shared_stack.http)
+    stalled = socket.create_connection((address.hostname, address.port))
+    stalled.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    head = [f"POST /a2a/tasks/{task_id}:subscribe HTTP/1.1", f"Host: {address.netloc}"]
+    head += [f"{name}: {value}" for name, value in raw.headers().items()]
+    stalled.sendall(("\r\n".join([*head, "Content-Length: 0", "", ""])).encode())
+    try:
+        readers = [
+            asyncio.create_task(
+                raw.call(
+                    ("JSONRPC", "HTTP+JSON", "GRPC")[number % 3], "SubscribeToTask", {"id": task_id}
+                )
+            )
+            for number in range(30)
+        ]
+        await asyncio.sleep(1)
+        await raw.call(
+            JSONRPC,
+            "SendMessage",
+            send(text("go", taskId=task_id, messageId="b"), returnImmediately=True),
+        )
+        async with asyncio.timeout(60):
+            seen = await asyncio.gather(*readers)
+        assert all(kinds(items)[-1] == "completed" for items in seen)
+        assert all(len(parts_of(items)) == 200 for items in seen)
+        began = time.monotonic()
+        await raw.call(REST, "SendMessage", send(script()))
+        assert time.monotonic() - began < 5
+    finally:
+        stalled.close()
+
+
+@pytest.mark.req("H01")
+async def test_a_stream_resumes_behind_the_last_item_that_was_read(raw: Raw, binding: str) -> None:
+    steps: list[dict[str, Any]] = [{"progress": {"percent": number}} for number in range(1, 40)]
+    chunks = [
+        {
+            "chunk": {
+                "artifact_id": "a",
+                "append": number > 0,
+                "last": number == 9,
+                "parts": [{"type": "text", "text": str(number)}],
+            }
+        }
+        for number in range(10)
+    ]
+    message = script({"sleep_ms": 100}, *chunks, *steps[:3])
+    whole = await raw.call(binding, "SendStreamingMessage", send(message), RESUMABLE)
+    numbers = [number_of(item) for item in whole]
+    assert numbers == sorted(numbers)
+    task_id = whole[0]["task"]["id"]
+    for cut in range(1, len(whole)):
+        after = str(numbers[cut - 1])
+        rest = await raw.call(
+            binding, "SubscribeToTask", {"id": task_id}, RESUMABLE | {"aios-after": after}
+        )
+        assert rest == whole[cut:]
+    with pytest.raises(Problem) as caught:
+        await raw.call(
+            binding,
+            "SubscribeToTask",
+            {"id": task_id},
+            RESUMABLE | {"aios-after": str(numbers[-1])},
+        )
+    assert caught.value.reason == "UNSUPPORTED_OPERATION"
+    with pytest.raises(Problem) as caught:
+        await raw.call(
+            binding, "SubscribeToTask", {"id": task_id}, RESUMABLE | {"aios-after": "99999"}
+        )
+    assert caught.value.reason == "INVALID_PARAMS"
+
+
+def number_of(item: dict[str, Any]) -> int:
+    """The event number of a stream's item."""
+    ((_, value),) = item.items()
+    return int(value["metadata"]["aiosSequence"])
+
+
+async def test_items_carry_no_number_unless_it_is_asked_for(raw: Raw, binding: str) -> None:
+    items = await raw.call(binding, "SendStreamingMessage", send(script()))
+    assert "aiosSequence" not in str(items)
+
+
+@pytest.mark.req("R189", "Z24")
+async def test_a_message_sent_twice_makes_one_task_when_the_client_asks_for_that(
+    raw: Raw, binding: str
+) -> None:
+    extension = {"a2a-extensions": "urn:aios:ext:message-dedupe:1.0"}
+    message = script({"sleep_ms": 200}, messageId=f"once-{binding}-{time.time_ns()}")
+    first, second = await asyncio.gather(
+        *(raw.call(binding, "SendMessage", send(message), extension) for _ in range(2))
+    )
+    assert first["task"]["id"] == second["task"]["id"]
+    streamed = await raw.call(binding, "SendStreamingMessage", send(message), extension)
+    assert streamed[0]["task"]["id"] == first["task"]["id"]
+    other = script({"sleep_ms": 1}, messageId=message["messageId"])
+    with pytest.raises(Problem) as caught:
+        await raw.call(binding, "SendMessage", send(other), extension)
+    assert caught.value.reason == "INVALID_PARAMS"
+    # Without the extension ids mean nothing: real clients reuse them.
+    third = await raw.call(binding, "SendMessage", send(message))
+    assert third["task"]["id"] != first["task"]["id"]
+
+
+@pytest.mark.req("R189", "H04")
+async def test_an_idempotency_key_makes_one_task(raw: Raw, binding: str) -> None:
+    key = {"idempotency-key": f"key-{binding}-{time.time_ns()}"}
+    tasks = [await raw.call(binding, "SendMessage", send(script()), key) for _ in range(2)]
+    assert tasks[0]["task"]["id"] == tasks[1]["task"]["id"]
