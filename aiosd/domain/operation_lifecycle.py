@@ -115,7 +115,7 @@ def acknowledge(draft: OperationDraft, number: int) -> None:
 
 def progress(draft: OperationDraft, phase: str, current: int, total: int) -> None:
     """How far it is."""
-    if not draft.operation.terminal:
+    if draft.operation.status is not _S.QUEUED and not draft.operation.terminal:
         sequence = draft.operation.sequence + 1
         draft.update(progress=OperationProgress(sequence, phase, current, total))
         draft.emit(EventType.PROGRESS)
