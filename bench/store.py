@@ -12,6 +12,7 @@ import asyncio
 import statistics
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from aiosd.application.writes import Write
     from aiosd.domain.task import Task
 
+TIMES = ("create_time", "start_time", "update_time", "state_time", "end_time")
 NOW = 1_764_547_200_000
 ARGUMENTS = '{"path":"/usr/share/doc","recursive":true,"algorithm":"sha256"}'
 
@@ -115,20 +117,47 @@ async def encoding() -> None:
     print(f"encode a create            {(time.perf_counter() - began) * 100:10.1f} us")
 
 
+async def fill(store: SqliteStore, first: int, end: int) -> None:
+    """Store finished tasks by the hundred."""
+    draft, _ = created(0)
+    lifecycle.start(draft, "sess-1")
+    lifecycle.complete(draft, '{"digest":"0"}')
+    for start in range(first, end, 100):
+        writes: list[Write] = []
+        for number in range(start, min(end, start + 100)):
+            task_id, at = f"task-{number:032x}", NOW + number
+            task = replace(
+                draft.task,
+                id=task_id,
+                context_id=f"ctx-{number:032x}",
+                **dict.fromkeys(TIMES, at),
+            )
+            events = tuple(replace(event, task_id=task_id) for event in draft.events)
+            writes += [PutTask(task, 0), AppendEvents(task_id, events, tuple(draft.history))]
+            writes.append(
+                IdempotencyKey("owner", "CreateTask", f"k-{number:032x}", "f", task_id, at)
+            )
+        await store.commit(writes)
+
+
 async def growth(folder: Path, sizes: list[int]) -> None:
-    """Calls beside so many stored tasks."""
-    store = SqliteStore.open(folder / "growth.db")
+    """Calls beside so many stored tasks, and what opening them costs."""
+    path = folder / "growth.db"
     stored = 0
     for size in sizes:
-        began = time.perf_counter()
-        await at_once(size - stored, 512, lambda n, b=stored: one_task(store, b + n))  # type: ignore[misc]
-        seconds = time.perf_counter() - began
-        print(f"\n{size} tasks stored ({3 * (size - stored) / seconds:.0f} commits/s)")
+        store = SqliteStore.open(path)
+        await fill(store, stored, size)
         stored = size
+        await store.close()
+        began = time.perf_counter()
+        store = SqliteStore.open(path)
+        await store.open_tasks()
+        opening = (time.perf_counter() - began) * 1000
+        mebibytes = path.stat().st_size / 2**20
+        print(f"\n{size} tasks stored: {mebibytes:.0f} MiB, opened in {opening:.0f} ms")
         for name, ask in calls(store, size).items():
             print(f"  {name:24s} {await p50_p99(300, ask)}")
-        await at_once(300, 1, lambda n: store.forget([f"task-{10**9 + size + n:032x}"], 0))
-    await store.close()
+        await store.close()
 
 
 def calls(store: SqliteStore, size: int) -> dict[str, Callable[[int], Awaitable[object]]]:
@@ -161,7 +190,7 @@ def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--tasks", type=int, default=5_000, help="tasks per measured point")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[2_000, 20_000])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--dir", type=Path, default=None, help="where the database is made")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=asked.dir) as folder:
