@@ -34,6 +34,7 @@ BANNED_WORDS = frozenset({"util", "utils", "helper", "helpers", "manager", "comm
 # Where generated messages may be seen. Everywhere else they have been decoded already.
 WIRE_ROOMS = (
     "aiosd/adapters/rpc/",
+    "aiosd/aios_wire/",
     "aiosd/sdk/",
     "aiosd/capabilities/",
     "aiosd/ctl/",

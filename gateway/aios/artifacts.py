@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from aiosd.aios_wire import fragments
 from aiosd.api.v1 import artifact_pb2, artifact_service_pb2
 from gateway.aios import render
 from gateway.aios.daemon_errors import from_daemon
@@ -78,5 +79,5 @@ async def list_(params: ListParams, call: Call) -> Json:
         page = await call.read(call.daemon.artifacts.ListArtifacts, request)
         found.extend(page.artifacts)
         if not page.next_page_token:
-            return {"artifacts": render.artifact_summaries(found), "total": len(found)}
+            return {"artifacts": fragments.artifact_summaries(found), "total": len(found)}
         request.page_token = page.next_page_token

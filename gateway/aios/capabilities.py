@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
+from aiosd.aios_wire import errors, fragments, words
+from aiosd.aios_wire.errors import AiosError
+from aiosd.aios_wire.timestamps import duration, to_ms
 from aiosd.api.v1 import (
     capability_pb2,
     capability_service_pb2,
@@ -14,11 +17,9 @@ from aiosd.api.v1 import (
     task_service_pb2,
 )
 from gateway import strict_json
-from gateway.aios import errors, render, tasks, words
+from gateway.aios import render, tasks
 from gateway.aios.daemon_errors import task_failure
-from gateway.aios.errors import AiosError
 from gateway.aios.params import Id, JsonObject, Params
-from gateway.aios.timestamps import duration, to_ms
 
 if TYPE_CHECKING:
     from gateway.aios.method import Call
@@ -166,7 +167,7 @@ async def cancel(params: TaskParams, call: Call) -> Json:
 
 
 def _input_required(task: task_pb2.Task) -> AiosError:
-    request = render.input_request(task.interruption)
+    request = fragments.input_request(task.interruption)
     return AiosError(
         errors.INPUT_REQUIRED,
         "the task waits for aios/task.input",
@@ -180,7 +181,7 @@ def _permission_denied(task: task_pb2.Task) -> AiosError:
         "task_id": task.task_id,
         "current_status": "auth_required",
         "request_id": task.interruption.interruption_id,
-        "auth_request": render.auth_request(task.interruption),
+        "auth_request": fragments.auth_request(task.interruption),
     }
     if waits_for.type == interruption_pb2.AUTH_TYPE_APPROVAL:
         data["permission_level"] = waits_for.permission_level

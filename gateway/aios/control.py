@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from aiosd.aios_wire import words
+from aiosd.aios_wire.timestamps import to_text
 from aiosd.api.v1 import interruption_pb2, task_pb2, task_service_pb2
 from gateway import strict_json
-from gateway.aios import words
 from gateway.aios.params import Id, JsonObject, Params, invalid
-from gateway.aios.timestamps import to_text
 
 if TYPE_CHECKING:
     from gateway.aios.method import Call

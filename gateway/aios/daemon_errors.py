@@ -11,8 +11,8 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.aios import errors, words
-from gateway.aios.errors import AiosError, ErrorEntry
+from aiosd.aios_wire import errors, words
+from aiosd.aios_wire.errors import AiosError, ErrorEntry
 from gateway.daemon_channel import SHUTTING_DOWN, TIMED_OUT, UNAVAILABLE
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from aiosd import __version__
-from gateway.aios import errors
+from aiosd.aios_wire import errors
 from gateway.aios.params import json_schema
 
 if TYPE_CHECKING:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from aiosd.aios_wire import errors
+from aiosd.aios_wire.errors import AiosError
 from gateway import sse, strict_json
 from gateway.admission import TOO_MANY_STREAMS, Admission
-from gateway.aios import accept, errors, jsonrpc, sessions, watching
+from gateway.aios import accept, jsonrpc, sessions, watching
 from gateway.aios.daemon_errors import from_daemon
-from gateway.aios.errors import AiosError
 from gateway.aios.feed import Feed
 from gateway.aios.jsonrpc import ErrorStamp
 from gateway.aios.method import Call, WireLimits, now_ms

@@ -12,10 +12,10 @@ import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
+from aiosd.aios_wire.errors import timestamp
 from aiosd.api.v1 import task_service_pb2
 from gateway import sse, strict_json
 from gateway.aios import events
-from gateway.aios.errors import timestamp
 from gateway.aios.method import now_ms
 from gateway.daemon_channel import DaemonError
 

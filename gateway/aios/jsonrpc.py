@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from gateway import strict_json
-from gateway.aios.errors import (
+from aiosd.aios_wire.errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -25,6 +24,7 @@ from gateway.aios.errors import (
     ErrorEntry,
     error_object,
 )
+from gateway import strict_json
 from gateway.strict_json import StrictJsonError
 
 _log = logging.getLogger(__name__)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from aiosd.aios_wire.errors import METHOD_NOT_FOUND, AiosError
 from gateway.aios import (
     artifacts,
     capabilities,
@@ -15,7 +16,6 @@ from gateway.aios import (
     tasks,
     watching,
 )
-from gateway.aios.errors import METHOD_NOT_FOUND, AiosError
 from gateway.aios.method import Method
 from gateway.aios.params import NoParams, read
 

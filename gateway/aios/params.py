@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticCustomError
 
-from gateway.aios.errors import INVALID_PARAMS, AiosError
+from aiosd.aios_wire.errors import INVALID_PARAMS, AiosError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

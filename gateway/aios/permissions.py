@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from aiosd.aios_wire import words
+from aiosd.aios_wire.timestamps import duration, text_of
 from aiosd.api.v1 import permission_pb2, permission_service_pb2
-from gateway.aios import words
 from gateway.aios.params import Id, Params, invalid
-from gateway.aios.timestamps import duration, text_of
 
 if TYPE_CHECKING:
     from gateway.aios.method import Call

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from pydantic import Field
 
 from aiosd import __version__
+from aiosd.aios_wire import errors
+from aiosd.aios_wire.errors import AiosError, timestamp
+from aiosd.aios_wire.timestamps import duration, duration_ms, to_text
 from aiosd.api.v1 import session_service_pb2, system_service_pb2
 from gateway import strict_json
-from gateway.aios import errors
-from gateway.aios.errors import AiosError, timestamp
 from gateway.aios.method import now_ms
 from gateway.aios.params import Id, JsonObject, Params, invalid
-from gateway.aios.timestamps import duration, duration_ms, to_text
 
 if TYPE_CHECKING:
     from gateway.aios.method import Call

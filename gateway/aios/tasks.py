@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from aiosd.aios_wire import words
+from aiosd.aios_wire.errors import CAPABILITY_NOT_FOUND, AiosError
+from aiosd.aios_wire.timestamps import duration, duration_ms, from_ms, to_text
 from aiosd.api.v1 import task_pb2, task_service_pb2
 from gateway import strict_json
-from gateway.aios import render, words
-from gateway.aios.errors import CAPABILITY_NOT_FOUND, AiosError
+from gateway.aios import render
 from gateway.aios.params import Id, JsonObject, Params, Timestamp
-from gateway.aios.timestamps import duration, duration_ms, from_ms, to_text
 
 if TYPE_CHECKING:
     from gateway.aios.method import Call

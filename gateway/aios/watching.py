@@ -11,6 +11,8 @@ from urllib.parse import quote
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from aiosd.aios_wire import words
+from aiosd.aios_wire.timestamps import duration, to_text
 from aiosd.api.v1 import (
     subscription_pb2,
     subscription_service_pb2,
@@ -19,9 +21,8 @@ from aiosd.api.v1 import (
     webhook_service_pb2,
 )
 from gateway import sse
-from gateway.aios import events, words
+from gateway.aios import events
 from gateway.aios.params import Id, Params, invalid
-from gateway.aios.timestamps import duration, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.aios import errors, jsonrpc
-from gateway.aios.errors import AiosError
+from aiosd.aios_wire import errors
+from aiosd.aios_wire.errors import AiosError
+from gateway.aios import jsonrpc
 from gateway.aios.jsonrpc import ErrorStamp, Invalid, Notification, Request
 
 STAMP = ErrorStamp(now_ms=lambda: 1_767_225_600_007, trace_id="4bf92f3577b34da6a3ce929d0e0e4736")

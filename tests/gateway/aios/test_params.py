@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.aios.errors import AiosError
+from aiosd.aios_wire.errors import AiosError
 from gateway.aios.methods import METHODS
 from gateway.aios.params import read
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from gateway.aios.errors import timestamp
+from aiosd.aios_wire.errors import timestamp
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
