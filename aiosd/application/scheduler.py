@@ -177,7 +177,7 @@ class Scheduler:
 
     def withdraw_all(self, session: Session) -> None:
         """The session's stream ended: what it was offered goes elsewhere."""
-        for task_id in tuple(session.offers):
+        for task_id in sorted(session.offers):
             if not self._offers[task_id].accepted:
                 self.withdraw(task_id)
 

@@ -14,7 +14,8 @@ class Wakeups:
     """Signals by key; a key without listeners costs nothing."""
 
     def __init__(self) -> None:
-        self._listeners: dict[str, set[asyncio.Event]] = {}
+        # Dictionaries as ordered sets: who listens first is woken first, in every run.
+        self._listeners: dict[str, dict[asyncio.Event, None]] = {}
 
     def notify(self, key: str) -> None:
         """Wake everybody who listens to `key`."""
@@ -35,11 +36,11 @@ class Wakeups:
     def listen(self, key: str) -> Iterator[asyncio.Event]:
         """An event that is set at each signal; clear it before looking, then wait."""
         event = asyncio.Event()
-        self._listeners.setdefault(key, set()).add(event)
+        self._listeners.setdefault(key, {})[event] = None
         try:
             yield event
         finally:
             listeners = self._listeners[key]
-            listeners.discard(event)
+            listeners.pop(event, None)
             if not listeners:
                 del self._listeners[key]
