@@ -19,6 +19,9 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 # More words for the command that a target runs: make test ARGS='-k lease'
 ARGS ?=
+# Of make sim: how many schedules, or the one to run again.
+SEEDS ?= 5000
+SEED ?=
 
 # --- use ---------------------------------------------------------------------------------------
 
@@ -91,8 +94,9 @@ e2e: setup ## the tests that start real processes
 	@$(PYTEST) -m e2e $(ARGS)
 
 .PHONY: sim
-sim: setup ## random schedules in virtual time
-	@$(PYTEST) -m sim $(ARGS)
+sim: setup ## random schedules in virtual time: SEEDS=5000 of them, or one: SEED=7
+	@AIOSD_SIM_SEED=$(SEED) AIOSD_SIM_SEEDS=$(SEEDS) \
+	  $(BIN)/python -m pytest -n $(WORKERS) --dist load --timeout 600 -m sim $(ARGS)
 
 .PHONY: crash
 crash: setup ## kill -9 at every commit point, then compare with what was promised

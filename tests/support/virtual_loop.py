@@ -25,6 +25,7 @@ class Process:
     def __init__(self, name: str) -> None:
         self.name = name
         self.alive = True
+        self.frozen = False
         self.tasks: set[asyncio.Task[Any]] = set()
         self.parked: list[asyncio.Handle] = []
 
@@ -35,15 +36,39 @@ class Process:
         return asyncio.get_running_loop().create_task(work, context=context)
 
     def kill(self) -> None:
-        """Nothing of it runs from now on."""
+        """Nothing of it runs from now on (SIGKILL)."""
         self.alive = False
+        self.frozen = False
 
+    def freeze(self) -> None:
+        """Nothing of it runs until `thaw` (SIGSTOP)."""
+        self.alive, self.frozen = False, True
+
+    def thaw(self) -> None:
+        """Go on, unless it was killed meanwhile (SIGCONT)."""
+        if self.frozen:
+            self.alive, self.frozen = True, False
+            self.requeue()
+
+    def requeue(self) -> None:
+        """Make ready what came due while nothing ran."""
+        loop: Any = asyncio.get_running_loop()
+        loop._ready.extend(self.parked)
+        self.parked.clear()
+
+
+#: Turns of the loop in one instant of virtual time.
+MOST_TURNS = 20_000
 
 PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
 
 
 class Stuck(Exception):
     """Nothing is ready and no timer is set: the run would wait for ever."""
+
+
+class Livelock(Exception):
+    """Something runs for ever while time stands still."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -53,6 +78,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._rng = rng
         self._now = 0.0
+        self._turns = 0
         self.faults: list[dict[str, Any]] = []
         self.set_exception_handler(lambda _, context: self.faults.append(context))
         self.set_task_factory(self._make_task)
@@ -80,13 +106,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if not scheduled:
                 raise Stuck
             self._now = max(self._now, scheduled[0].when())
+            self._turns = 0
+        self._turns += 1
+        if self._turns > MOST_TURNS:
+            self._turns = 0
+            raise Livelock
         while scheduled and scheduled[0].when() <= self._now:
             timer = self._take_timer()
             if not timer.cancelled():
                 ready.append(timer)
         turn = list(ready)
         ready.clear()
-        if self._rng is not None:
+        if self._rng is not None and len(turn) > 1:
             self._rng.shuffle(turn)
         for handle in turn:
             process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
@@ -112,9 +143,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     async def bury(self, process: Process) -> None:
         """Let the tasks of a killed process end by cancellation, once nobody looks any more."""
         process.alive = True
-        for handle in process.parked:
-            self._ready.append(handle)  # type: ignore[attr-defined]
-        process.parked.clear()
+        process.requeue()
         for _ in range(20):
             waiting = tuple(process.tasks)
             if not waiting:
