@@ -162,13 +162,7 @@ async def _opened(params: InitializeParams, call: Call) -> Json:
     else:
         lost = {}
     attributes: Json = {"client_info": params.client_info.model_dump(exclude_none=True)}
-    try:
-        return _rendered(await _create(call, attributes, None)) | lost
-    except AiosError as error:
-        if error.entry is not errors.METHOD_NOT_FOUND:
-            raise
-        # A daemon without sessions: the credential alone is the session (X38).
-        return {"session_id": None, "created_at": timestamp(now_ms()), "expires_at": None} | lost
+    return _rendered(await _create(call, attributes, None)) | lost
 
 
 class InitializedParams(Params):

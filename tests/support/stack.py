@@ -121,6 +121,11 @@ class Stack:
         line = self._line(lambda line: line.get("restarted") == name, READY_S)
         self.pids[name] = line["pid"]
 
+    def check(self) -> None:
+        """Raise StackError, with the end of the log, if it does not run any more."""
+        if self._process is None or self._process.poll() is not None:
+            raise StackError(f"it does not run any more\n{self._tail()}")
+
     def approver_token(self) -> str:
         """The person's credential."""
         with open(self.ready["approver_token_file"]) as file:  # noqa: PTH123

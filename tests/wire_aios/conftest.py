@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,26 +16,34 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
 
+@contextmanager
+def running(**settings: object) -> Iterator[Stack]:
+    """A service in a directory of its own whose path is short enough for a socket."""
+    with TemporaryDirectory(prefix="aiosd-") as directory, Stack(Path(directory), **settings) as up:
+        yield up
+
+
 @pytest.fixture(scope="session")
-def shared_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with Stack(tmp_path_factory.mktemp("shared")) as stack:
+def shared_stack() -> Iterator[Stack]:
+    with running() as stack:
         yield stack
 
 
 @pytest.fixture
 async def aios(shared_stack: Stack) -> AsyncIterator[AiosClient]:
+    shared_stack.check()
     client = AiosClient(shared_stack.http, shared_stack.token)
     yield client
     await client.close()
 
 
 @pytest.fixture
-def start_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Stack]]:
+def start_stack() -> Iterator[Callable[..., Stack]]:
     """Start a service with settings of its own."""
-    with ExitStack() as running:
+    with ExitStack() as stacks:
 
         def start(**settings: object) -> Stack:
-            return running.enter_context(Stack(tmp_path_factory.mktemp("own"), **settings))
+            return stacks.enter_context(running(**settings))
 
         yield start
 
