@@ -200,10 +200,11 @@ class Link:
                     log.info(
                         "provider.attached name=%s daemon=%s", hello.name, stream.welcome.version
                     )
+                    # Before the news of it: whoever stops us then is to be taken leave of.
+                    stream.welcomed.set()
                 news = [message for message in response.messages if self._is_news(message)]
                 if news:
                     self._hand_over(Heard(stream.number, news))
-                stream.welcomed.set()
         finally:
             stream.cancel()
 

@@ -252,7 +252,9 @@ async def test_completion_comes_late_after_a_cancel_wherever_the_step_stands(
 ) -> None:
     late, sleep = {"late_complete_ms": 20}, {"sleep_ms": 60_000}
     async with attach(make_provider()):
-        attempt = await begin(daemon, *((late, sleep) if before else (sleep, late)))
+        rest = (late, sleep) if before else (sleep, late)
+        attempt = await begin(daemon, {"log": {"message": "up"}}, *rest)
+        await daemon.stored(attempt, "log")
         daemon.cancel(attempt)
         assert (await daemon.ended(attempt)).HasField("completed")
 

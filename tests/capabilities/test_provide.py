@@ -28,10 +28,12 @@ PROGRAM = (
 
 
 @pytest.fixture
-async def provider(socket: Path) -> AsyncIterator[Process]:
-    """A provider that was started before there is a daemon, with 300 ms to drain."""
+async def provider(socket: Path, request: pytest.FixtureRequest) -> AsyncIterator[Process]:
+    """A provider that was started before there is a daemon; it drains for 300 ms, or for what
+    the test asks for."""
+    grace_ms = str(getattr(request, "param", 300))
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, f"unix:{socket}", "300", stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", PROGRAM, f"unix:{socket}", grace_ms, stdout=asyncio.subprocess.PIPE
     )
     yield process
     if process.returncode is None:
@@ -39,24 +41,26 @@ async def provider(socket: Path) -> AsyncIterator[Process]:
         await process.wait()
 
 
-async def ready(process: Process) -> None:
+async def ready(process: Process, daemon: ReferenceDaemon) -> None:
     assert process.stdout is not None
     async with asyncio.timeout(20):
         assert json.loads(await process.stdout.readline()) == {"ready": True, "name": "system"}
+    await daemon.until(lambda: daemon.hellos, "Hello")
 
 
 async def test_it_waits_for_a_daemon_and_ends_in_order(provider: Process, socket: Path) -> None:
     async with running(ReferenceDaemon(socket)) as daemon:
-        await ready(provider)
+        await ready(provider, daemon)
         provider.send_signal(signal.SIGTERM)
         assert await provider.wait() == 0
         await daemon.until(lambda: daemon.detached)
     assert daemon.detached == ["drained"]
 
 
+@pytest.mark.parametrize("provider", [20_000], indirect=True)
 async def test_what_ends_within_the_grace_is_reported(provider: Process, socket: Path) -> None:
     async with running(ReferenceDaemon(socket)) as daemon:
-        await ready(provider)
+        await ready(provider, daemon)
         arguments = json.dumps({"argv": ["/bin/sh", "-c", "echo up; sleep 0.1"]})
         attempt = await daemon.begin(process_run.CAPABILITY_ID, arguments)
         await daemon.stored(attempt, "log")
@@ -69,7 +73,7 @@ async def test_what_outlives_the_grace_is_stopped_for_good(provider: Process, so
     marker = f"marker-{uuid.uuid4().hex}"
     script = f"trap '' TERM; : {marker}; while :; do sleep 0.2; done"
     async with running(ReferenceDaemon(socket)) as daemon:
-        await ready(provider)
+        await ready(provider, daemon)
         await daemon.begin(
             process_run.CAPABILITY_ID, json.dumps({"argv": ["/bin/sh", "-c", script]})
         )
