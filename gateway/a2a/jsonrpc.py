@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from a2a.server.jsonrpc_models import JSONParseError as JsonRpcParseError
 from a2a.server.request_handlers.response_helpers import build_error_response
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
-from a2a.utils.errors import A2AError, InvalidRequestError, MethodNotFoundError
+from a2a.utils.errors import (
+    A2AError,
+    InvalidRequestError,
+    JSONParseError,
+    MethodNotFoundError,
+)
 from google.protobuf.json_format import MessageToDict
 from starlette.responses import JSONResponse
 
@@ -65,7 +71,7 @@ class Endpoint:
             response = await self._answer(request, body, request_id)
         except A2AError as error:
             status = 403 if isinstance(error, ForbiddenError) else 200
-            response = JSONResponse(build_error_response(request_id, error), status_code=status)
+            response = JSONResponse(_error(request_id, error), status_code=status)
         return http.finish(request, response, self._admission)
 
     async def _answer(self, request: Request, body: Any, request_id: RequestId) -> Response:
@@ -98,6 +104,13 @@ class Endpoint:
         context.tenant = str(params.get("tenant", ""))
         task = await extensions.control(await self._handler.open(None, context), method, params)
         return JSONResponse({"jsonrpc": "2.0", "id": request_id, "result": MessageToDict(task)})
+
+
+def _error(request_id: RequestId, error: A2AError) -> dict[str, Any]:
+    # The SDK has two errors of this name and no code for the one of the two that it raises itself.
+    if isinstance(error, JSONParseError):
+        return build_error_response(None, JsonRpcParseError(message=error.message))
+    return build_error_response(request_id, error)
 
 
 def _request_id(body: Any) -> RequestId:

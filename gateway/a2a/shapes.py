@@ -7,12 +7,15 @@ payload with every state in its 1.0 spelling.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from gateway.a2a.errors import invalid
 from gateway.a2a.words import ROLE_NAMES, state_name
 
+# Both alphabets, with padding or without, as ProtoJSON reads them.
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 CONTENT: Final = ("text", "raw", "url", "data")
 SENDING: Final = frozenset({"SendMessage", "SendStreamingMessage"})
 LISTING: Final = "ListTasks"
@@ -49,6 +52,9 @@ def _check_part(part: Any, field: str) -> None:
     ]
     if len(given) != 1:
         raise invalid(field, "must have exactly one of text, raw, url and data")
+    raw = part.get("raw")
+    if isinstance(raw, str) and not _BASE64.fullmatch(raw):
+        raise invalid(f"{field}.raw", "must be base64")
 
 
 def _refuse_kind(value: Mapping[str, Any], field: str) -> None:

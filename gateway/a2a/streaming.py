@@ -116,7 +116,7 @@ async def resumed(call: Call, task_id: str, after: int) -> AsyncGenerator[Item, 
         for change in (await snapshot.fetch(call, task_id)).state_history:
             if change.sequence <= after:
                 native.state = change.state
-        translator = _translator(call, native, Seen())
+        translator = _translator(call, native, Seen(), after)
         async with aclosing(following.updates(translator)) as updates:
             async for update in updates:
                 yield update
@@ -211,12 +211,16 @@ def _is_question(update: Update) -> bool:
     return isinstance(update, a2a_pb2.TaskStatusUpdateEvent) and update.status.HasField("message")
 
 
-def _translator(call: Call, native: task_pb2.Task, seen: Seen) -> Translator:
+def _translator(call: Call, native: task_pb2.Task, seen: Seen, after: int = 0) -> Translator:
     async def last_reply() -> content_pb2.Message | None:
         return snapshot.last_reply(await snapshot.messages(call, native.task_id))
 
     return Translator(
-        native, seen, last_reply, with_sequence=call.activates(words.RESUMABLE_STREAMS)
+        native,
+        seen,
+        last_reply,
+        after=after,
+        with_sequence=call.activates(words.RESUMABLE_STREAMS),
     )
 
 

@@ -44,7 +44,8 @@ _WITH_COMPANION: Final = frozenset(
 class Translator:
     """Knows the task, the state it is in, and what a snapshot has shown already.
 
-    `last_reply` reads the newest final message of the agent when this stream has not seen it.
+    `after` is the event that the reader has read last. `last_reply` reads the newest final
+    message of the agent when this stream has not seen it.
     """
 
     def __init__(
@@ -53,11 +54,13 @@ class Translator:
         seen: Seen,
         last_reply: Callable[[], Awaitable[content_pb2.Message | None]],
         *,
+        after: int = 0,
         with_sequence: bool = False,
     ) -> None:
         self._task = task
         self._state: int = task.state
         self._seen = seen
+        self._after = after
         self._last_reply = last_reply
         self._reply: content_pb2.Message | None = None
         self._with_sequence = with_sequence
@@ -134,7 +137,7 @@ class Translator:
             reply = await self._last_reply()
         result = mapping.result_artifact(stored.result, reply, has_artifacts=has_artifacts)
         updates: list[Update] = []
-        if result is not None:
+        if result is not None and number > self._after:
             updates.append(
                 a2a_pb2.TaskArtifactUpdateEvent(
                     task_id=self._task.task_id,
