@@ -9,7 +9,7 @@ from aiosd.application import json_text
 from aiosd.application.access import own
 from aiosd.application.errors import PauseUnanswered
 from aiosd.domain import lifecycle, waits
-from aiosd.domain.errors import InputRejected, TaskStateInvalid
+from aiosd.domain.errors import ArgumentInvalid, InputRejected, TaskStateInvalid
 from aiosd.domain.interruption import (
     check_options,
     refuse_credentials,
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from aiosd.domain.draft import Draft
     from aiosd.domain.interruption import AuthResponse
     from aiosd.domain.task import Task
+
+#: An answer is kept with its task, for a repetition of the question.
+LARGEST_INPUT = 256 * 1024
 
 
 class Control:
@@ -132,6 +135,8 @@ class Control:
         """
         caller.require("task:input")
         task = own(caller, await self._ledger.load(task_id))
+        if len(input_text.encode()) > LARGEST_INPUT:
+            raise ArgumentInvalid("input", f"must not exceed {LARGEST_INPUT} bytes")
         given = json_text.parse_object(input_text, "input")
         wait = waits.open_wait(task, TaskState.INPUT_REQUIRED, "input", interruption_id)
         refuse_credentials(given, "input")

@@ -10,6 +10,7 @@ from aiosd import __version__
 from aiosd.adapters.rpc.codec import provider as codec
 from aiosd.adapters.rpc.codec.operations import from_operation_report
 from aiosd.adapters.rpc.guard import caller
+from aiosd.adapters.rpc.sizes import groups
 from aiosd.api.provider.v1 import provider_service_pb2 as wire
 from aiosd.api.provider.v1.provider_service_pb2_grpc import ProviderServiceServicer
 from aiosd.application.errors import SessionLost, ShuttingDown
@@ -89,9 +90,9 @@ class ProviderService(ProviderServiceServicer):
         try:
             async for batch in link.batches():
                 now = self._core.clock.now()
-                yield wire.AttachResponse(
-                    messages=[codec.to_daemon_message(one, now, __version__) for one in batch]
-                )
+                encoded = (codec.to_daemon_message(one, now, __version__) for one in batch)
+                for group in groups(encoded):
+                    yield wire.AttachResponse(messages=group)
             if link.end is not None:
                 raise link.end
         finally:

@@ -12,13 +12,14 @@ from aiosd.adapters.rpc.codec.interruptions import from_auth_response
 from aiosd.adapters.rpc.codec.scalars import span
 from aiosd.adapters.rpc.errors import status_of
 from aiosd.adapters.rpc.guard import caller, trace_parent
+from aiosd.adapters.rpc.sizes import first_group, groups
 from aiosd.api.v1 import task_service_pb2 as wire
 from aiosd.api.v1.task_service_pb2_grpc import TaskServiceServicer
 from aiosd.domain.content import Role
 from aiosd.domain.errors import ArgumentInvalid, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     import grpc
 
@@ -66,14 +67,16 @@ class TaskService(TaskServiceServicer):
         query = codec.from_list(request)
         page = await self._core.reading.tasks(caller.get(), query)
         now = self._core.clock.now()
-        tasks = []
+        encoded = []
         for task in page.tasks:
             wanted = request.include_artifacts
             artifacts = await self._core.reading.artifacts_of(task) if wanted else ()
-            tasks.append(codec.to_task(task, now, artifacts))
+            encoded.append(codec.to_task(task, now, artifacts))
+        tasks = first_group(encoded)
+        more = page.more or len(tasks) < len(encoded)
         return wire.ListTasksResponse(
             tasks=tasks,
-            next_page_token=codec.to_page_token(query, page.tasks[-1]) if page.more else "",
+            next_page_token=codec.to_page_token(query, page.tasks[len(tasks) - 1]) if more else "",
             total_size=page.total,
         )
 
@@ -138,16 +141,18 @@ class TaskService(TaskServiceServicer):
             first.task.CopyFrom(await self._whole(followed.task))
         yield first
         async for batch in followed.batches:
-            yield _to_response(batch)
+            for response in _to_responses(batch):
+                yield response
 
     async def ListMessages(
         self, request: wire.ListMessagesRequest, context: Context
     ) -> wire.ListMessagesResponse:
         size, skip = codec.page_size(request.page_size), codec.from_offset_token(request.page_token)
         found = await self._core.reading.messages(caller.get(), request.task_id, skip, size + 1)
+        messages = first_group(to_message(one) for one in found[:size])
         return wire.ListMessagesResponse(
-            messages=[to_message(one) for one in found[:size]],
-            next_page_token=str(skip + size) if len(found) > size else "",
+            messages=messages,
+            next_page_token=str(skip + len(messages)) if len(found) > len(messages) else "",
         )
 
     async def ResolveTask(
@@ -183,6 +188,7 @@ class TaskService(TaskServiceServicer):
         try:
             return wire.BatchCreateTasksResult(created=await self._create(request))
         except Refusal as refusal:
+            await self._core.audit.refused(refusal, capability_id=request.capability_id)
             status = status_of(refusal)
             error = wire.BatchCreateTasksError(
                 code=status.code.value[0],
@@ -198,13 +204,17 @@ class TaskService(TaskServiceServicer):
         return codec.to_task(task, self._core.clock.now(), artifacts, changes)
 
 
-def _to_response(batch: Batch) -> wire.SubscribeToTaskResponse:
-    return wire.SubscribeToTaskResponse(
-        events=[to_event(one) for one in batch.events],
-        cursor=batch.cursor,
-        truncated=batch.truncated,
-        oldest_sequence=batch.oldest,
-    )
+def _to_responses(batch: Batch) -> Iterator[wire.SubscribeToTaskResponse]:
+    """One response, or several when the events are large; the last one moves the cursor fully."""
+    encoded = list(groups(to_event(one) for one in batch.events)) or [[]]
+    for position, events in enumerate(encoded):
+        last = position == len(encoded) - 1
+        yield wire.SubscribeToTaskResponse(
+            events=events,
+            cursor=batch.cursor if last else events[-1].sequence,
+            truncated=batch.truncated and position == 0,
+            oldest_sequence=batch.oldest if position == 0 else 0,
+        )
 
 
 def _reason(text: str) -> str:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from aiosd.domain.artifact import Artifact
 
 LONGEST_LOG_LINE = 16_384
+LARGEST_MESSAGE = 2 * 1024 * 1024
 
 
 def to_part(part: Part) -> content_pb2.Part:
@@ -103,6 +104,9 @@ def from_message(message: content_pb2.Message, field: str, now: int, role: Role)
     if message.stop_reason and message.stop_reason not in STOP_REASONS:
         raise ArgumentInvalid(f"{field}.stop_reason", "is not a known stop reason")
     parts = from_parts(message.parts, f"{field}.parts")
+    if sum(part.size for part in parts) > LARGEST_MESSAGE:
+        # With arguments and metadata beside it, it must fit into one offer.
+        raise ArgumentInvalid(f"{field}.parts", f"must not exceed {LARGEST_MESSAGE} bytes in all")
     if not parts and status is not MessageStatus.STREAMING and role is Role.USER:
         raise ArgumentInvalid(f"{field}.parts", "must not be empty")
     if message.metadata:

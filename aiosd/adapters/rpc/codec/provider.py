@@ -30,6 +30,7 @@ from aiosd.domain.errors import ArgumentInvalid
 
 MOST_CAPABILITIES = 500
 MOST_CREDITS = 10_000
+LARGEST_RESULT = 1024 * 1024
 
 
 def from_hello(message: wire.Hello) -> said.Hello:
@@ -107,6 +108,8 @@ def _said(message: wire.Report, now: int) -> said.Said:
         case "completed":
             done = message.completed
             result = done.result or "null"
+            if len(result.encode()) > LARGEST_RESULT:
+                raise ArgumentInvalid("completed.result", f"must not exceed {LARGEST_RESULT} bytes")
             json_text.parse(result, "completed.result")
             return said.Completed(result, done.direct_message, done.by_message)
         case "failed":

@@ -22,6 +22,7 @@ from aiosd.adapters.rpc.codec.scalars import (
     span,
     timestamp,
 )
+from aiosd.adapters.rpc.codec.webhooks import from_webhook
 from aiosd.api.v1 import task_pb2, task_service_pb2
 from aiosd.application.creation import NewTask
 from aiosd.application.ports import TaskOrder, TaskQuery
@@ -173,6 +174,9 @@ def from_create(
         reference_task_ids=tuple(request.reference_task_ids),
         session_id=request.session_id,
         trace_parent=trace_parent,
+        webhooks=tuple(
+            from_webhook(one, f"webhooks[{at}]") for at, one in enumerate(request.webhooks)
+        ),
     )
 
 
