@@ -50,9 +50,9 @@ class MemoryStore(RuntimeReads, TrustReads):
     async def close(self) -> None:
         """Nothing to let go of; what was stored stays readable."""
 
-    def health(self) -> str:
+    def health(self) -> Sequence[str]:
         """Always well."""
-        return ""
+        return ()
 
     # --- Store --------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,9 @@ RETRY_BYTES: Final = 4 * 1024 * 1024
 FREE_TIMEOUT_MS: Final = 1_000
 
 
+log = logging.getLogger("aiosd.store")
+
+
 class Log:
     """A thread and a connection that checkpoint.
 
@@ -29,7 +33,7 @@ class Log:
 
     def __init__(self, open_connection: Callable[[], apsw.Connection]) -> None:
         self.gate = threading.Lock()
-        self._trouble = ""
+        self._stuck = False
         self._open = open_connection
         self._size = 0
         self._limit = WAL_LIMIT_BYTES
@@ -42,8 +46,8 @@ class Log:
 
     @property
     def health(self) -> str:
-        """Why the log is longer than it should be, or nothing."""
-        return self._trouble if self._size >= WAL_LIMIT_BYTES else ""
+        """`log_long` while the log is longer than it should be and cannot be cut."""
+        return "log_long" if self._stuck and self._size >= WAL_LIMIT_BYTES else ""
 
     def grew(self, size: int) -> None:
         """The log has this many bytes now; called by the writer after each batch."""
@@ -111,15 +115,16 @@ class Log:
         try:
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.BusyError:
-            self._trouble = "a reader keeps the store's log from being cut"
+            self._stuck = True
             self._limit = self._size + RETRY_BYTES
         except apsw.Error as error:
             self._failed(error)
         else:
-            self._trouble = ""
+            self._stuck = False
             self._size = 0
             self._limit = WAL_LIMIT_BYTES
 
     def _failed(self, error: apsw.Error) -> None:
-        self._trouble = f"the store's log cannot be moved: {error}"
+        log.error("store.checkpoint_failed", exc_info=error)
+        self._stuck = True
         self._limit = self._size + RETRY_BYTES

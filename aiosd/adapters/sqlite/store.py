@@ -86,12 +86,18 @@ class SqliteStore(RuntimeReads, OutboxReads, TrailReads):
         self._closed = True
         await asyncio.to_thread(self._stop)
 
-    def health(self) -> str:
-        """What is wrong with the store, or nothing; to be shown to an operator."""
+    def health(self) -> Sequence[str]:
+        """Words for what is wrong, most serious first; empty when all is well.
+
+        store_lost: the database file was moved or deleted, what is written goes nowhere (E25).
+        store_failed: the last commit failed. store_full: it found no room. log_long: the log
+        cannot be cut, because a reader holds on to it or the disk fails (H23).
+        """
+        words = [self._writer.health, self._log.health]
+        lost = True
         with suppress(OSError):
-            if self._path.stat().st_ino == self._inode:
-                return self._writer.health or self._log.health
-        return f"the database file {self._path} was moved or deleted"
+            lost = self._path.stat().st_ino != self._inode
+        return [word for word in ("store_lost" if lost else "", *words) if word]
 
     # --- Store --------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from aiosd.adapters.sqlite.log import Log
 
 MAX_BATCH: Final = 512
+
+log = logging.getLogger("aiosd.store")
 
 
 @dataclass(slots=True)
@@ -50,7 +53,7 @@ Deliver: TypeAlias = "Callable[[Answer], None]"
 
 
 class Writer:
-    """Owns the writing connection; `health` says what is wrong with it, or nothing."""
+    """Owns the writing connection; `health` is a word for what is wrong, or empty."""
 
     def __init__(
         self,
@@ -168,12 +171,13 @@ class Writer:
                 commit.error = StoreFull("there is no room left in the store")
                 commit.error.__cause__ = error.__cause__
         if full:
-            self.health = "the store is full"
+            self.health = "store_full"
         return counts
 
     def _fail(self, batch: list[Commit], error: Exception) -> None:
         """Nobody knows what became of the batch; go on with a new connection (E17)."""
-        self.health = f"the store failed to write: {error}"
+        self.health = "store_failed"
+        log.error("store.commit_failed", exc_info=error)
         for commit in batch:
             if commit.error is None:
                 commit.error = CommitUnknown("the store failed at the commit")

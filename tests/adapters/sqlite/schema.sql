@@ -97,6 +97,12 @@ CREATE TABLE capabilities (
     body BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE client_sessions (
+    id TEXT PRIMARY KEY,
+    expire_time INTEGER NOT NULL,
+    body BLOB NOT NULL
+) STRICT;
+
 CREATE TABLE deliveries (
     row       INTEGER PRIMARY KEY,
     id        TEXT    NOT NULL UNIQUE,
