@@ -24,6 +24,8 @@ from aiosd.settings import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from aiosd.adapters.system.redaction import Redactor
+
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_ALREADY_RUNNING = 75
@@ -65,7 +67,7 @@ def serve(
     """Run the daemon."""
     flags = _flags(state_dir, socket, http, a2a_grpc, log_format, log_level, set_)
     settings = _settings(flags, config)
-    _logging(settings)
+    redactor = _logging(settings)
     import uvloop
 
     from aiosd.adapters.system.directory import UnsafePathError
@@ -76,7 +78,7 @@ def serve(
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
     async def run() -> None:
-        await Daemon(settings).run()
+        await Daemon(settings, redactor).run()
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -217,11 +219,12 @@ def _without_settings(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if not name.startswith("AIOSD_")}
 
 
-def _logging(settings: Settings) -> None:
+def _logging(settings: Settings) -> Redactor:
     from aiosd.adapters.system.logging import configure_logging
 
-    configure_logging(settings.log_format, settings.log_level)
+    redactor = configure_logging(settings.log_format, settings.log_level)
     structlog.get_logger("aiosd").debug("settings.loaded", state_dir=str(settings.state_dir))
+    return redactor
 
 
 def _fail(message: str, code: int) -> None:

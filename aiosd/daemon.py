@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from aiosd import __version__
+from aiosd.adapters.http.webhook_sender import HttpWebhookSender
 from aiosd.adapters.rpc.identity import TokenFiles, owner
 from aiosd.adapters.rpc.read_services import SystemService
 from aiosd.adapters.rpc.server import RpcServer
 from aiosd.adapters.rpc.tracing import exporting
+from aiosd.adapters.rpc.webhook_bodies import FormattedBodies
 from aiosd.adapters.schemas import JsonSchemas
 from aiosd.adapters.sqlite.store import SqliteStore
+from aiosd.adapters.system.anchor import AnchorFile, anchor_path, audit_key_path
 from aiosd.adapters.system.clock import SystemClock
 from aiosd.adapters.system.credentials import (
     approver_token_path,
@@ -31,11 +34,14 @@ from aiosd.adapters.system.credentials import (
 )
 from aiosd.adapters.system.ids import SystemIds
 from aiosd.adapters.system.notify import Notifier
+from aiosd.adapters.system.redaction import Redactor
 from aiosd.adapters.system.socket_path import SocketPath
 from aiosd.adapters.system.state_dir import StateDir, harden_process
+from aiosd.adapters.system.vault import KeyedVault, vault_key_path
 from aiosd.application.access import Caller
 from aiosd.application.core import Core
 from aiosd.application.limits import Limits
+from aiosd.application.trust_ports import Trust
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,8 +62,10 @@ def limits_of(settings: Settings) -> Limits:
 class Daemon:
     """One daemon on one state directory and one socket."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, redactor: Redactor | None = None) -> None:
         self._settings = settings
+        #: Knows live secrets; the one that the log goes through, so that it shows none.
+        self._redactor = redactor or Redactor()
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
@@ -70,9 +78,10 @@ class Daemon:
         with StateDir.open(settings.state_dir) as state_dir:
             socket = SocketPath.claim(settings.socket)
             try:
-                store = SqliteStore.open(state_dir.path / "aiosd.db")
+                audit_key = open_key(audit_key_path(state_dir.path))
+                store = SqliteStore.open(state_dir.path / "aiosd.db", audit_key=audit_key)
                 try:
-                    await self._serve(store, socket)
+                    await self._serve(store, socket, audit_key)
                 finally:
                     await store.close()
             finally:
@@ -82,7 +91,7 @@ class Daemon:
         """Begin an orderly stop."""
         self._stop.set()
 
-    async def _serve(self, store: SqliteStore, socket: SocketPath) -> None:
+    async def _serve(self, store: SqliteStore, socket: SocketPath, audit_key: bytes) -> None:
         settings = self._settings
         clock = SystemClock()
         core = Core(
@@ -92,11 +101,14 @@ class Daemon:
             schemas=JsonSchemas(),
             key=open_key(settings.state_dir / "key"),
             limits=limits_of(settings),
+            trust=self._trust(audit_key),
         )
 
         def degraded() -> Sequence[str]:
             jumped = ["clock_jumped"] if abs(clock.jumped_ms()) > JUMP_MS else []
-            return [*store.health(), *jumped]
+            broken = ["audit_broken"] if core.anchoring.problem else []
+            unwell = [store.health()] if store.health() else []
+            return [*unwell, *jumped, *broken]
 
         server = RpcServer(
             core,
@@ -123,6 +135,22 @@ class Daemon:
             loops.cancel()
             with suppress(asyncio.CancelledError):
                 await loops
+
+    def _trust(self, audit_key: bytes) -> Trust:
+        settings = self._settings
+        state_dir = settings.state_dir
+        return Trust(
+            vault=KeyedVault(open_key(vault_key_path(state_dir))),
+            redaction=self._redactor,
+            sender=HttpWebhookSender(
+                settings.webhook_allow,
+                connect_timeout_ms=settings.webhook_connect_timeout_ms,
+                timeout_ms=settings.webhook_timeout_ms,
+            ),
+            bodies=FormattedBodies(),
+            anchor=AnchorFile(anchor_path(state_dir), audit_key),
+            audit_key=audit_key,
+        )
 
     def _identity(self) -> TokenFiles:
         credentials = open_credentials(self._settings.state_dir)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiosd.aios_wire import errors, words
 from aiosd.aios_wire.timestamps import duration_ms, to_text
+from aiosd.api.v1 import task_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from aiosd.api.v1 import artifact_pb2, failure_pb2, interruption_pb2, task_pb2
+    from aiosd.api.v1 import artifact_pb2, failure_pb2, interruption_pb2
 
 Json = dict[str, Any]
 
@@ -30,6 +31,18 @@ _ENTRIES_OF_CODES: Final = {
     entry.code: entry for entry in errors.ERRORS.values() if _CODES.count(entry.code) == 1
 }
 """Entries that a code alone tells apart."""
+
+
+def task_error(value: task_pb2.Task) -> Json:
+    """The `error` of a failed or rejected task (R106)."""
+    return failure(
+        value.failure,
+        rejected=value.state == task_pb2.TASK_STATE_REJECTED,
+        failed_at=to_text(value.end_time),
+        trace_parent=value.trace_parent,
+        outcome=value.outcome,
+        advice=value.retry_advice,
+    )
 
 
 def failure(

@@ -20,6 +20,7 @@ SCOPES = frozenset(
         "provider:attach",
         "webhook:manage",
         "permission:approve",
+        "audit:read",
         "admin:*",
     }
 )

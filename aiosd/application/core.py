@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from aiosd.application.anchoring import Anchoring
+from aiosd.application.audit import Audit
 from aiosd.application.capabilities import Capabilities
 from aiosd.application.client_sessions import ClientSessions
 from aiosd.application.control import Control
@@ -21,7 +23,9 @@ from aiosd.application.messages import Drain
 from aiosd.application.operating import Operating
 from aiosd.application.operation_ledger import OperationLedger
 from aiosd.application.operations import Operations
+from aiosd.application.outbox import Outgoings
 from aiosd.application.ports import Queue, Registry, Runtimes, Store
+from aiosd.application.posting import Posting
 from aiosd.application.projection import Projection
 from aiosd.application.reading import Reading
 from aiosd.application.recovery import recover
@@ -32,16 +36,20 @@ from aiosd.application.scheduler import Scheduler
 from aiosd.application.sessions import Sessions
 from aiosd.application.slots import Slots
 from aiosd.application.subscriptions import Subscriptions
+from aiosd.application.trust_ports import AuditTrail, Outbox
 from aiosd.application.wakeups import Wakeups
 from aiosd.application.watch import Watch
+from aiosd.application.webhook_secrets import WebhookSafe
+from aiosd.application.webhooks import Webhooks
 
 if TYPE_CHECKING:
     from aiosd.application.limits import Limits
     from aiosd.application.ports import Clock, Ids, Schemas
+    from aiosd.application.trust_ports import Trust
 
 
-class Stores(Store, Queue, Registry, Runtimes, Protocol):
-    """One adapter that is all four ports."""
+class Stores(Store, Queue, Registry, Runtimes, Outbox, AuditTrail, Protocol):
+    """One adapter that is all these ports."""
 
 
 class Core:
@@ -56,6 +64,7 @@ class Core:
         schemas: Schemas,
         key: bytes,
         limits: Limits,
+        trust: Trust,
     ) -> None:
         self.limits = limits
         self.clock = clock
@@ -64,12 +73,13 @@ class Core:
         self.ledger = Ledger(store, clock, self.wakeups, limits.event_retention)
         self.sessions = Sessions(clock, limits.lease_ms)
         self.slots = Slots(limits)
-        self.credentials = Credentials(key)
+        self.credentials = Credentials(key, trust.redaction)
         self.capabilities = Capabilities(store, store, self.sessions, schemas, clock)
         self.creation = Creation(self.ledger, store, self.capabilities, ids, clock, limits)
         self.scheduler = Scheduler(store, self.ledger, self.sessions, self.slots, limits)
         self.reporting = Reporting(self.ledger, self.credentials, schemas, ids, limits)
         self._build_operations(store, ids, schemas)
+        self._build_trust(store, ids, trust)
         self.execution = Execution(
             self.ledger,
             self.sessions,
@@ -109,8 +119,34 @@ class Core:
             self.scheduler.committed,
             self._deadlines.committed,
             self.watch.committed,
+            self._posting.committed,
         ):
             self.ledger.observe(observer)
+
+    def _build_trust(self, store: Stores, ids: Ids, trust: Trust) -> None:
+        clock, ledger = self.clock, self.ledger
+        self.audit = Audit(store, store, trust.anchor, trust.redaction, clock, trust.audit_key)
+        self.anchoring = Anchoring(store, trust.anchor, clock)
+        outgoings = Outgoings(store, trust.bodies, ids)
+        safe = WebhookSafe(trust.vault, trust.redaction)
+        self._posting = Posting(store, store, trust, safe, clock)
+        self.webhooks = Webhooks(
+            store=store,
+            outbox=store,
+            ledger=ledger,
+            outgoings=outgoings,
+            trust=trust,
+            safe=safe,
+            audit=self.audit,
+            ids=ids,
+            clock=clock,
+            ring=self._posting.ring,
+        )
+        self._posting.disable = self.webhooks.disable
+        self.creation.attach = self.webhooks.attach
+        self.reporting.refused = self.audit.report_refused
+        ledger.record(self.audit.record)
+        ledger.record(outgoings.record)
 
     def _build_operations(self, store: Stores, ids: Ids, schemas: Schemas) -> None:
         clock, limits = self.clock, self.limits
@@ -135,6 +171,7 @@ class Core:
     async def start(self) -> int:
         """Recover; returns how many attempts wait for their provider to attach again."""
         until = self.clock.now() + self.limits.reattach_window_ms
+        await self.anchoring.start()
         operations = await self.operating.recover(until)
         return operations + await recover(
             queue=self.store,
@@ -157,6 +194,8 @@ class Core:
             group.create_task(self._retention.run())
             group.create_task(self.ledger.run())
             group.create_task(self.operating.run())
+            group.create_task(self.anchoring.run())
+            group.create_task(self._posting.run())
 
     async def stop(self) -> None:
         """No new work; subscribers are told to resume later, providers to finish (I45)."""
@@ -169,3 +208,4 @@ class Core:
         self.operations.stop()
         await self.ledger.settle()
         await self.operation_ledger.settle()
+        await self.anchoring.anchor()

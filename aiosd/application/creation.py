@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any
 from aiosd.application import json_text
 from aiosd.application.errors import QueueFull, RequestIdConflict, ShuttingDown
 from aiosd.application.ports import CommitConflict
+from aiosd.application.webhook_request import SECRET_MEMBERS, NewWebhook
 from aiosd.application.writes import IdempotencyKey, Write
 from aiosd.domain import lifecycle
 from aiosd.domain.capability import fill_options
 from aiosd.domain.content import Message
 from aiosd.domain.errors import ArgumentInvalid
-from aiosd.domain.interruption import refuse_message_credentials
+from aiosd.domain.interruption import hide_credentials, refuse_message_credentials
 from aiosd.domain.state import TaskState
 from aiosd.domain.task import Options, Task, TaskRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from aiosd.application.access import Caller
     from aiosd.application.capabilities import Capabilities
@@ -53,6 +54,7 @@ class NewTask:
     session_id: str = ""
     trace_parent: str = ""
     retried_from: str = ""
+    webhooks: tuple[NewWebhook, ...] = ()
 
     def fingerprint(self) -> str:
         """Hash of what was asked for; the key, the trace and the moment are left out."""
@@ -62,6 +64,9 @@ class NewTask:
                 del asked["message"][name]
         for name in ("request_id", "trace_parent", "session_id"):
             del asked[name]
+        for webhook in asked["webhooks"]:
+            for name in SECRET_MEMBERS:
+                del webhook[name]
         text = json.dumps(asked, sort_keys=True, default=repr)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -84,6 +89,8 @@ class Creation:
         self._ids = ids
         self._clock = clock
         self._limits = limits
+        #: Makes the webhooks of a new task part of its first commit.
+        self.attach: Callable[[Draft, Sequence[NewWebhook]], Sequence[Write]] | None = None
         self._queued = 0
         self._reserved: set[str] = set()
         self._stopping = False
@@ -116,6 +123,8 @@ class Creation:
         RequestIdConflict, CredentialRefused, OutcomeUnknown.
         """
         caller.require("task:create")
+        if new.webhooks:
+            caller.require("webhook:manage")
         if self._stopping:
             raise ShuttingDown
         fingerprint = new.fingerprint() if new.request_id else ""
@@ -125,10 +134,11 @@ class Creation:
                 if known is not None:
                     return known, False
             draft = self._draft(caller, new)
+            webhooks = self.attach(draft, new.webhooks) if self.attach and new.webhooks else ()
             self._reserve(draft.task.id)
             try:
                 task = await self._ledger.insert(
-                    draft, [*self._key(caller, new, fingerprint, draft.task.id), *extra]
+                    draft, [*self._key(caller, new, fingerprint, draft.task.id), *webhooks, *extra]
                 )
             except CommitConflict:
                 continue  # the same key was committed a moment ago
@@ -183,7 +193,7 @@ class Creation:
             tool_id=capability.tool,
             arguments=new.arguments,
             message=new.message,
-            metadata=new.metadata,
+            metadata=hide_credentials(new.metadata),
             options=self._options(new, capability),
             pausable=capability.pausable,
             estimated_duration_ms=capability.estimated_duration_ms,

@@ -10,24 +10,31 @@ import base64
 import hashlib
 import hmac
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from aiosd.application.masking import masked
 from aiosd.domain.errors import AuthRejected, ReportRefused
 from aiosd.domain.interruption import AuthRequest, AuthResponse, AuthType, check_auth
 
 if TYPE_CHECKING:
+    from aiosd.application.trust_ports import Redaction
     from aiosd.domain.draft import Draft
     from aiosd.domain.interruption import Interruption
     from aiosd.domain.task import Task
+
+T = TypeVar("T")
 
 
 class Credentials:
     """Issues what an authorization needs, checks answers, keeps them until they are used."""
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, redaction: Redaction) -> None:
         self._key = key
+        self._redaction = redaction
         self._kept: dict[str, AuthResponse] = {}
+        #: Values that a provider was given: it may repeat them until its task ends.
+        self._exposed: dict[str, set[str]] = {}
 
     def issue(self, interruption_id: str, request: AuthRequest) -> AuthRequest:
         """The request as it is shown: for oauth2 with `state` and the PKCE challenge in its URL."""
@@ -68,10 +75,18 @@ class Credentials:
     def keep(self, task_id: str, response: AuthResponse) -> None:
         """Hold a checked response for the attempt that asked."""
         self._kept[task_id] = response
+        known = self._exposed.setdefault(task_id, set())
+        for value in response.secrets - known:
+            known.add(value)
+            self._redaction.register(value)
 
     def get(self, task_id: str) -> AuthResponse | None:
         """What is held for a task."""
         return self._kept.get(task_id)
+
+    def hide(self, task_id: str, said: T) -> T:
+        """What a provider said, without the credentials that its task was given (H25)."""
+        return masked(said, self._redaction.text) if task_id in self._exposed else said
 
     def drop(self, task_id: str) -> None:
         """Forget what is held for a task."""
@@ -80,6 +95,9 @@ class Credentials:
     def committed(self, before: Task | None, draft: Draft) -> None:
         """Forget a credential once its attempt goes on or can no longer (Ledger observer)."""
         task = draft.task
+        if task.terminal:
+            for value in self._exposed.pop(task.id, ()):
+                self._redaction.forget(value)
         if task.id not in self._kept or before is None:
             return
         spoke = draft.reporter != "" and before.granted is not None

@@ -2,7 +2,8 @@
 
 Refusal (domain)
 ├── NotFound: TaskNotFound, CapabilityNotFound, ArtifactNotFound, SubscriptionNotFound,
-│   InstanceNotFound, OperationNotFound
+│   InstanceNotFound, OperationNotFound, WebhookNotFound, DeliveryNotFound
+├── WebhookUrlRefused, TooManyWebhooks
 ├── MethodNotSupported, OperationCursorAhead
 ├── ArgumentsRejected, RequestIdConflict, CursorInvalid, ArtifactTooLarge
 ├── QueueFull, Full
@@ -84,6 +85,39 @@ class OperationCursorAhead(Refusal):
     """The cursor is ahead of the operation's log (wire.md 2.3)."""
 
     reason = "OPERATION_CURSOR_AHEAD"
+
+
+class WebhookNotFound(NotFound):
+    """No such webhook of this task."""
+
+    reason = "WEBHOOK_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__("webhook not found")
+
+
+class DeliveryNotFound(NotFound):
+    """No such delivery for this caller."""
+
+    reason = "DELIVERY_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__("delivery not found")
+
+
+class WebhookUrlRefused(Refusal):
+    """The guard does not let a webhook there (S-22); the message says why."""
+
+    reason = "WEBHOOK_URL_REFUSED"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"url: {problem}", {"field": "url", "problem": problem})
+
+
+class TooManyWebhooks(Refusal):
+    """The task has as many as it may have (S-20)."""
+
+    reason = "TOO_MANY_WEBHOOKS"
 
 
 class ArgumentsRejected(Refusal):

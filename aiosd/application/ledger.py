@@ -28,7 +28,7 @@ from aiosd.application.writes import (
 from aiosd.domain.draft import Draft
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from aiosd.application.ports import Clock, Store
     from aiosd.application.wakeups import Wakeups
@@ -66,6 +66,7 @@ class Ledger:
         self._cache: OrderedDict[str, Task] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._observers: list[Callable[[Task | None, Draft], None]] = []
+        self._recorders: list[Callable[[Task | None, Draft], Awaitable[Sequence[Write]]]] = []
         self._running: set[asyncio.Task[object]] = set()
         #: Commits of unknown outcome: task id -> the task as observers know it, and the reporter.
         self._doubtful: dict[str, tuple[Task | None, str]] = {}
@@ -79,6 +80,13 @@ class Ledger:
         without events then says that it did nothing.
         """
         self._observers.append(observer)
+
+    def record(self, recorder: Callable[[Task | None, Draft], Awaitable[Sequence[Write]]]) -> None:
+        """Be asked, before each commit, what must become durable together with it.
+
+        The recorder gets the task as it is (None: it is new) and the draft to be committed.
+        """
+        self._recorders.append(recorder)
 
     async def load(self, task_id: str) -> Task | None:
         """The task as last committed."""
@@ -225,7 +233,7 @@ class Ledger:
             for write in writes_of(earlier, change, self._retention)
         ]
         try:
-            await self._store.commit([*writes, *extra])
+            await self._store.commit([*writes, *extra, *await self._recorded(changes)])
         except CommitUnknown:
             for earlier, change in changes:
                 self._cache.pop(change.task.id, None)
@@ -236,6 +244,14 @@ class Ledger:
             raise Full("the store is full") from None
         for earlier, change in changes:
             self._publish(earlier, change)
+
+    async def _recorded(self, changes: Sequence[tuple[Task | None, Draft]]) -> list[Write]:
+        return [
+            write
+            for before, draft in changes
+            for recorder in self._recorders
+            for write in await recorder(before, draft)
+        ]
 
     def _publish(self, before: Task | None, draft: Draft) -> None:
         self._remember(draft.task)

@@ -30,7 +30,7 @@ from aiosd.domain.interruption import AuthType, Interruption, NeedKind
 from aiosd.domain.state import TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from aiosd.application.credentials import Credentials
     from aiosd.application.ledger import Ledger
@@ -73,6 +73,8 @@ class Reporting:
         self._ids = ids
         self._limits = limits
         self.stopped = stopped
+        #: Told of every refusal before the provider is.
+        self.refused: Callable[[Session, Refused], Awaitable[None]] | None = None
 
     async def store(self, session: Session, task_id: str, batch: list[Report]) -> list[Report]:
         """Store what can be stored, answer the provider, return what must wait."""
@@ -92,6 +94,9 @@ class Reporting:
             verdict = Verdict(refused=[_refuse(one, "ATTEMPT_FENCED", "") for one in batch])
         else:
             verdict = done.value
+        if self.refused is not None:
+            for refusal in verdict.refused:
+                await self.refused(session, refusal)
         self._answer(session, task_id, batch, verdict)
         return verdict.left
 
@@ -151,6 +156,7 @@ class Reporting:
         return verdict
 
     def _take(self, draft: Draft, session: Session, report: Report, verdict: Verdict) -> None:
+        report = replace(report, said=self._credentials.hide(draft.task.id, report.said))
         match report.said:
             case Malformed():
                 raise ReportRefused("REPORT_INVALID", report.said.problem)

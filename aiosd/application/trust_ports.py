@@ -97,6 +97,22 @@ class AuditTrail(Protocol):
         ...
 
 
+class AnchorBroken(Exception):
+    """The anchored head is not one that this daemon wrote."""
+
+
+class Anchor(Protocol):
+    """The head of the audit chain, kept outside the store (S-33)."""
+
+    async def read(self) -> Head | None:
+        """The head that was anchored last; None if there is none. Raises AnchorBroken."""
+        ...
+
+    async def write(self, head: Head) -> None:
+        """Anchor a head, durably."""
+        ...
+
+
 class Vault(Protocol):
     """Seals secrets with a key that is not in the store (S-28)."""
 
@@ -171,6 +187,22 @@ class WebhookBodies(Protocol):
         """
         ...
 
+    def supports(self, form: WebhookFormat) -> bool:
+        """Whether there is a renderer for it."""
+        ...
+
     def content_type(self, form: WebhookFormat) -> str:
         """Of every body of that format."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """The ports of this file that are no store, and the key of the audit chain."""
+
+    vault: Vault
+    redaction: Redaction
+    sender: WebhookSender
+    bodies: WebhookBodies
+    anchor: Anchor
+    audit_key: bytes

@@ -85,36 +85,66 @@ def sign_head(key: bytes, head: Head) -> str:
     return hmac.digest(key, message, "sha256").hex()
 
 
-def verify(key: bytes, records: Iterable[SealedRecord], anchor: Head | None) -> Finding:
-    """Follow the chain from the first record and compare it with the anchored head.
+class Verifier:
+    """Follows the chain from the first record and compares it with the anchored head.
 
     `anchor` None means that there is none, which is a problem as soon as there are records.
     """
-    head = Head()
-    anchored = anchor is None or anchor.sequence == 0
-    for found in records:
-        expected = seal(key, head, found.record)
-        where = head.sequence + 1
+
+    def __init__(self, key: bytes, anchor: Head | None) -> None:
+        self._key = key
+        self._anchor = anchor
+        self._head = Head()
+        self._found: Finding | None = None
+
+    def take(self, found: SealedRecord) -> bool:
+        """The next record; False once a problem is found, after which no more are needed."""
+        if self._found is None:
+            problem = self._problem(found)
+            if problem:
+                self._found = Finding(self._head.sequence, self._head.sequence + 1, problem)
+            else:
+                self._head = Head(found.sequence, found.hash)
+        return self._found is None
+
+    def finish(self) -> Finding:
+        """What verifying came to."""
+        if self._found is not None:
+            return self._found
+        count = self._head.sequence
+        if self._anchor is None:
+            missing = "the anchored head is missing" if count else ""
+            return Finding(count, count, missing)
+        if self._anchor.sequence > count:
+            return Finding(
+                count,
+                count + 1,
+                f"the chain ends at {count}, but {self._anchor.sequence} records were anchored",
+            )
+        return Finding(count)
+
+    def _problem(self, found: SealedRecord) -> str:
+        expected = seal(self._key, self._head, found.record)
+        where = expected.sequence
         if found.sequence != where:
-            return Finding(head.sequence, where, f"record {where} is missing")
-        if not hmac.compare_digest(found.previous_hash, head.hash):
-            return Finding(head.sequence, where, f"record {where} does not follow the one before")
+            return f"record {where} is missing"
+        if not hmac.compare_digest(found.previous_hash, self._head.hash):
+            return f"record {where} does not follow the one before"
         if not hmac.compare_digest(found.hash, expected.hash):
-            return Finding(head.sequence, where, f"record {where} was changed")
-        head = Head(where, found.hash)
-        if anchor is not None and anchor.sequence == where:
-            if not hmac.compare_digest(anchor.hash, found.hash):
-                return Finding(where, where, f"record {where} is not the one that was anchored")
-            anchored = True
-    if not anchored and anchor is not None:
-        return Finding(
-            head.sequence,
-            head.sequence + 1,
-            f"the chain ends at {head.sequence}, but {anchor.sequence} records were anchored",
-        )
-    if anchor is None and head.sequence:
-        return Finding(head.sequence, head.sequence, "the anchored head is missing")
-    return Finding(head.sequence)
+            return f"record {where} was changed"
+        anchor = self._anchor
+        if anchor is not None and anchor.sequence == where and anchor.hash != found.hash:
+            return f"record {where} is not the one that was anchored"
+        return ""
+
+
+def verify(key: bytes, records: Iterable[SealedRecord], anchor: Head | None) -> Finding:
+    """Check a whole chain."""
+    verifier = Verifier(key, anchor)
+    for found in records:
+        if not verifier.take(found):
+            break
+    return verifier.finish()
 
 
 def request_hash(request: bytes) -> str:

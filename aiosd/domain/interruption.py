@@ -73,11 +73,12 @@ class Interruption:
 
 @dataclass(frozen=True, slots=True)
 class PastAnswer:
-    """An answer that is kept for a repetition of the same question."""
+    """An answer that is kept for a repetition of the same question; `attempt` asked it."""
 
     action: str
     prompt: str
     input: str
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,20 @@ class AuthResponse:
     approve: bool = False
     confirmation_id: str = field(default="", repr=False)
 
+    @property
+    def secrets(self) -> frozenset[str]:
+        """The values that nobody but the attempt that asked may see."""
+        named = (
+            self.authorization_code,
+            self.code_verifier,
+            self.api_key,
+            self.password,
+            self.certificate,
+        )
+        return frozenset(value for value in named if value)
 
+
+HIDDEN = "***"
 _CREDENTIAL_KEY = re.compile(
     r"(^|[_\-.])(password|passwd|secret|api[_-]?key|access[_-]?token|refresh[_-]?token|auth[_-]?token"
     r"|private[_-]?key|credentials?|client[_-]?secret|authorization|token)($|[_\-.])",
@@ -137,6 +151,32 @@ def refuse_message_credentials(message: Message) -> None:
         where = f"message.parts[{index}]"
         content = json.loads(part.content) if part.kind is PartKind.DATA else part.content
         refuse_credentials(content, where)
+
+
+def hide_credentials(text: str) -> str:
+    """JSON text without the credentials in it: `***` stands for each (H25).
+
+    For metadata, which is shown to everybody who may see a task. Text that holds none stays as it
+    is, byte for byte.
+    """
+    value = json.loads(text)
+    hidden = _hidden(value)
+    return text if hidden == value else json.dumps(hidden, ensure_ascii=False)
+
+
+def _hidden(value: object) -> object:
+    if isinstance(value, dict):
+        return {
+            key: HIDDEN
+            if isinstance(member, str) and member and _CREDENTIAL_KEY.search(str(key))
+            else _hidden(member)
+            for key, member in value.items()
+        }
+    if isinstance(value, list):
+        return [_hidden(member) for member in value]
+    if isinstance(value, str) and _CREDENTIAL_VALUE.match(value.strip()):
+        return HIDDEN
+    return value
 
 
 def check_options(interruption: Interruption, answer: dict[str, Any]) -> None:

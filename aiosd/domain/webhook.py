@@ -74,8 +74,9 @@ class DeliveryNotDead(Refusal):
 class Webhook:
     """Where the events of one task are posted, without what is secret.
 
-    `endpoint` is scheme://host:port. `max_retries` and `retry_delay_ms` None mean the schedule of
-    S-26. `has_secret` tells whether there is a secret of its own; else the credentials sign.
+    `endpoint` is scheme://host:port, `shown_url` the URL without its query. `max_retries` and
+    `retry_delay_ms` None mean the schedule of S-26. `has_secret` tells whether there is a secret
+    of its own; else the credentials sign.
     """
 
     id: str
@@ -83,6 +84,7 @@ class Webhook:
     principal: str
     url: str
     endpoint: str
+    shown_url: str = ""
     events: tuple[str, ...] = ()
     auth_scheme: str = ""
     has_secret: bool = False

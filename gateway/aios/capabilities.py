@@ -111,7 +111,7 @@ async def invoke(params: InvokeParams, call: Call) -> Json:
     )
     status = words.status(task.state)
     if status == "failed":
-        raise task_failure(render.task_error(task), task.task_id)
+        raise task_failure(fragments.task_error(task), task.task_id)
     if status == "canceled":
         raise AiosError(errors.TASK_ALREADY_CANCELLED, data={"task_id": task.task_id})
     if status == "input_required":
@@ -154,7 +154,7 @@ async def status(params: TaskParams, call: Call) -> Json:
     if word == "completed":
         rendered["result"] = render.task(task)["result"]
     elif word == "failed":
-        rendered["error"] = render.task_error(task)
+        rendered["error"] = fragments.task_error(task)
     return rendered
 
 

@@ -82,7 +82,7 @@ def history_row(value: task_pb2.Task) -> Json:
         started = value.start_time if value.HasField("start_time") else value.end_time
         rendered["duration_ms"] = max(0, to_ms(value.end_time) - to_ms(started))
     if value.HasField("failure"):
-        rendered["error"] = task_error(value)
+        rendered["error"] = fragments.task_error(value)
     return rendered
 
 
@@ -93,24 +93,12 @@ def _ending(value: task_pb2.Task, status: str) -> Json:
         if value.result_reason:
             rendered["result_reason"] = value.result_reason
     elif status == "failed":
-        rendered["error"] = task_error(value)
+        rendered["error"] = fragments.task_error(value)
         rendered["outcome_certainty"] = words.OUTCOMES.get(value.outcome, "uncertain")
         rendered["retry_policy"] = words.ADVICE.get(value.retry_advice, "manual_review")
         if value.HasField("resolution"):
             rendered["resolution"] = fragments.resolution(value.resolution)
     return rendered
-
-
-def task_error(value: task_pb2.Task) -> Json:
-    """The `error` of a failed or rejected task (R106)."""
-    return fragments.failure(
-        value.failure,
-        rejected=value.state == task_pb2.TASK_STATE_REJECTED,
-        failed_at=to_text(value.end_time),
-        trace_parent=value.trace_parent,
-        outcome=value.outcome,
-        advice=value.retry_advice,
-    )
 
 
 def progress(value: task_pb2.Task) -> Json:

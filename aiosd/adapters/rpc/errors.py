@@ -43,6 +43,8 @@ STATUS: dict[type[domain.Refusal], grpc.StatusCode] = {
     application.ArgumentsRejected: _Code.FAILED_PRECONDITION,
     application.RequestIdConflict: _Code.ALREADY_EXISTS,
     application.CursorInvalid: _Code.INVALID_ARGUMENT,
+    application.WebhookUrlRefused: _Code.INVALID_ARGUMENT,
+    application.TooManyWebhooks: _Code.RESOURCE_EXHAUSTED,
     application.ArtifactTooLarge: _Code.OUT_OF_RANGE,
     application.QueueFull: _Code.RESOURCE_EXHAUSTED,
     application.Full: _Code.RESOURCE_EXHAUSTED,

@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from aiosd.adapters.rpc.errors import status_of
 from aiosd.adapters.rpc.identity import Identity, bearer
+from aiosd.adapters.rpc.origins import changes_state, origin_of, subject
+from aiosd.application.errors import PermissionDenied, Starting, Unauthenticated
+from aiosd.application.origin import origin
+from aiosd.domain.errors import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 
     from aiosd.adapters.rpc.tracing import Tracing
     from aiosd.application.access import Caller
-from aiosd.application.errors import Starting
+    from aiosd.application.audit import Audit
 
 #: Who calls; set for the time of a call.
 caller: ContextVar[Caller] = ContextVar("caller")
@@ -30,8 +34,9 @@ trace_parent: ContextVar[str] = ContextVar("trace_parent", default="")
 class Guard:
     """Wraps the methods of servicers."""
 
-    def __init__(self, identity: Identity, tracing: Tracing) -> None:
+    def __init__(self, identity: Identity, tracing: Tracing, audit: Audit) -> None:
         self._identity = identity
+        self._audit = audit
         self._tracing = tracing
         #: False until recovery is done: every call is answered with UNAVAILABLE.
         self.open = False
@@ -49,12 +54,13 @@ class Guard:
 
         async def guarded(request: Any, context: Any) -> Any:
             try:
-                await self._enter(context)
+                await self._enter(context, method, request)
                 with self._tracing.span(name):
                     return await handler(request, context)
             except asyncio.CancelledError:
                 raise
             except Exception as error:
+                await self._refused(error, method, request)
                 await _abort(error, context)
 
         return guarded
@@ -65,25 +71,36 @@ class Guard:
 
         async def guarded(request: Any, context: Any) -> AsyncIterator[Any]:
             try:
-                await self._enter(context)
+                await self._enter(context, method, request)
                 with self._tracing.span(name):
                     async for response in handler(request, context):
                         yield response
             except asyncio.CancelledError:
                 raise
             except Exception as error:
+                await self._refused(error, method, request)
                 await _abort(error, context)
 
         return guarded
 
-    async def _enter(self, context: Any) -> None:
+    async def _enter(self, context: Any, method: MethodDescriptor, request: Any) -> None:
         if not self.open:
             raise Starting
         metadata = {
             key: value for key, value in context.invocation_metadata() if isinstance(value, str)
         }
-        caller.set(await self._identity.caller(bearer(metadata)))
+        origin.set(origin_of("", method.name, request))
+        who = await self._identity.caller(bearer(metadata))
+        caller.set(who)
+        origin.set(origin_of(who.principal, method.name, request))
         trace_parent.set(self._tracing.accept(metadata))
+
+    async def _refused(self, error: Exception, method: MethodDescriptor, request: Any) -> None:
+        """Record a refusal before it is answered: of a change, or of somebody who may not."""
+        denied = isinstance(error, PermissionDenied | Unauthenticated)
+        if isinstance(error, Refusal) and (denied or changes_state(method)):
+            task_id, capability_id = subject(request)
+            await self._audit.refused(error, task_id=task_id, capability_id=capability_id)
 
 
 async def _abort(error: Exception, context: Any) -> None:

@@ -8,6 +8,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from aiosd.adapters.rpc.audit_service import AuditService
 from aiosd.adapters.rpc.guard import Guard
 from aiosd.adapters.rpc.operation_service import OperationService
 from aiosd.adapters.rpc.provider_service import ProviderService
@@ -20,10 +21,13 @@ from aiosd.adapters.rpc.read_services import (
 from aiosd.adapters.rpc.session_service import SessionService
 from aiosd.adapters.rpc.task_service import TaskService
 from aiosd.adapters.rpc.unimplemented import add_unimplemented
+from aiosd.adapters.rpc.webhook_service import WebhookService
 from aiosd.api.provider.v1 import provider_service_pb2, provider_service_pb2_grpc
 from aiosd.api.v1 import (
     artifact_service_pb2,
     artifact_service_pb2_grpc,
+    audit_service_pb2,
+    audit_service_pb2_grpc,
     capability_service_pb2,
     capability_service_pb2_grpc,
     operation_service_pb2,
@@ -36,6 +40,8 @@ from aiosd.api.v1 import (
     system_service_pb2_grpc,
     task_service_pb2,
     task_service_pb2_grpc,
+    webhook_service_pb2,
+    webhook_service_pb2_grpc,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +77,7 @@ class RpcServer:
         self, core: Core, identity: Identity, tracing: Tracing, system: SystemService
     ) -> None:
         self._server = grpc.aio.server(options=OPTIONS)
-        self._guard = Guard(identity, tracing)
+        self._guard = Guard(identity, tracing, core.audit)
         self._health = health.aio.HealthServicer()
         self._providers = ProviderService(core)
         self._add(core, system)
@@ -132,6 +138,16 @@ class RpcServer:
                 operation_service_pb2.DESCRIPTOR,
                 OperationService(core),
                 operation_service_pb2_grpc.add_OperationServiceServicer_to_server,
+            ),
+            (
+                webhook_service_pb2.DESCRIPTOR,
+                WebhookService(core),
+                webhook_service_pb2_grpc.add_WebhookServiceServicer_to_server,
+            ),
+            (
+                audit_service_pb2.DESCRIPTOR,
+                AuditService(core),
+                audit_service_pb2_grpc.add_AuditServiceServicer_to_server,
             ),
             (
                 system_service_pb2.DESCRIPTOR,

@@ -8,9 +8,7 @@ import grpc
 
 from aiosd.api.v1 import (
     access_service_pb2,
-    audit_service_pb2,
     permission_service_pb2,
-    webhook_service_pb2,
 )
 from aiosd.domain.errors import Refusal
 
@@ -23,9 +21,7 @@ if TYPE_CHECKING:
 
 PUBLISHED = (
     access_service_pb2,
-    audit_service_pb2,
     permission_service_pb2,
-    webhook_service_pb2,
 )
 
 

@@ -69,21 +69,42 @@ class Redactor:
             text = pattern.sub(MASK, text)
         return _OUR_TOKEN.sub(MASK, _BEARER.sub(f"Bearer {MASK}", text))
 
+    def document(self, text: str) -> str:
+        """Mask secrets in JSON text, bodies included: what the audit keeps of parameters."""
+        if not self._suspicious(text):
+            return text
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return self.text(text)
+        return json.dumps(self._value(value, 0, bodies=True), ensure_ascii=False)
+
+    def _suspicious(self, text: str) -> bool:
+        """Whether anything could be a secret: escapes may hide one, so they count."""
+        pattern = self._pattern
+        return (
+            "\\u" in text
+            or _SECRET_KEY.search(text) is not None
+            or _BEARER.search(text) is not None
+            or _OUR_TOKEN.search(text) is not None
+            or (pattern is not None and pattern.search(text) is not None)
+        )
+
     def _compile(self) -> None:
         """Longest first, so that a secret that contains another is masked as a whole."""
         spellings = {spelling for secret in self._counts for spelling in _spellings(secret)}
         ordered = sorted(spellings, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, ordered))) if ordered else None
 
-    def _member(self, key: object, value: object, depth: int) -> object:
+    def _member(self, key: object, value: object, depth: int, bodies: bool = False) -> object:
         name = str(key).lower()
-        if name in _BODY_KEYS:
+        if name in _BODY_KEYS and not bodies:
             return OMITTED
         if name not in _NO_SECRET_KEYS and _SECRET_KEY.search(name):
             return value if value is None or isinstance(value, bool) else MASK
-        return self._value(value, depth)
+        return self._value(value, depth, bodies)
 
-    def _value(self, value: object, depth: int) -> object:
+    def _value(self, value: object, depth: int, bodies: bool = False) -> object:
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, bytes | bytearray | memoryview):
@@ -92,14 +113,14 @@ class Redactor:
             return OMITTED
         if isinstance(value, Mapping):
             return {
-                self.text(str(key)): self._member(key, member, depth + 1)
+                self.text(str(key)): self._member(key, member, depth + 1, bodies)
                 for key, member in value.items()
             }
         if isinstance(value, list | tuple | set | frozenset):
-            return [self._value(member, depth + 1) for member in value]
-        return self._string(str(value), depth)
+            return [self._value(member, depth + 1, bodies) for member in value]
+        return self._string(str(value), depth, bodies)
 
-    def _string(self, text: str, depth: int) -> str:
+    def _string(self, text: str, depth: int, bodies: bool = False) -> str:
         stripped = text.strip()
         if stripped[:1] in ("{", "[") and len(text) <= _MAX_TEXT:
             try:
@@ -107,7 +128,7 @@ class Redactor:
             except (ValueError, RecursionError):
                 pass
             else:
-                redacted = self._value(nested, depth + 1)
+                redacted = self._value(nested, depth + 1, bodies)
                 if redacted != nested:
                     return json.dumps(redacted, ensure_ascii=False)
         text = self.text(text)
