@@ -125,15 +125,19 @@ class Execution:
             await self._answer_again(session, task, claim.waiting_action)
 
     async def _answer_again(self, session: Session, task: Task, action: str) -> None:
-        answers = [one for one in task.answers if one.action == action]
+        attempt = task.attempt.number
+        # An earlier attempt may have asked the same; this one's question is not stored yet then.
+        for answer in task.answers:
+            if (answer.action, answer.attempt) == (action, attempt):
+                session.send(Input(task.id, attempt, action, answer.input))
+        granted = task.granted
+        if granted is None or (granted.action, granted.attempt) != (action, attempt):
+            return
         credential = self._credentials.get(task.id)
-        if answers:
-            session.send(Input(task.id, task.attempt.number, action, answers[-1].input))
-        elif credential is not None:
-            session.send(AuthGranted(task.id, task.attempt.number, action, credential))
-        elif task.granted is not None and task.granted.action == action:
-            wait = task.granted.timeout_ms
-            until = self._clock.now() + wait if wait else 0
+        if credential is not None:
+            session.send(AuthGranted(task.id, attempt, action, credential))
+        else:
+            until = self._clock.now() + granted.timeout_ms if granted.timeout_ms else 0
             await self._apply(task.id, lambda draft: waits.ask_again(draft, until))
 
     async def detach(self, session: Session) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from aiosd.application.sessions import Held
 from aiosd.domain import waits
 from aiosd.domain.state import TaskState
-from aiosd.domain.task import Phase
 
 if TYPE_CHECKING:
     from aiosd.application.capabilities import Capabilities
@@ -44,7 +43,7 @@ async def recover(
     until = clock.now() + limits.reattach_window_ms
     for found in await queue.open_tasks():
         task = found
-        if task.phase is Phase.RESUME_PENDING and task.state is TaskState.AUTH_REQUIRED:
+        if task.resume_pending and task.granted is not None:
             # Its credential was in the memory of the process that ended.
             task = (await ledger.change(task.id, waits.withdraw_resume)).task
         slots.place(task)

@@ -79,7 +79,7 @@ def answer(
         draft.messages[message.message_id] = message
         draft.changed_messages[message.message_id] = message
         draft.emit(MessageChanged(message))
-    kept = PastAnswer(wait.action, wait.prompt, answer_json)
+    kept = PastAnswer(wait.action, wait.prompt, answer_json, wait.attempt)
     others = tuple(one for one in draft.task.answers if one.action != wait.action)
     draft.update(answers=(*others, kept))
     _go_on(draft, "input", "input received", slot)
@@ -140,9 +140,15 @@ def take_slot(draft: Draft) -> None:
 
 
 def withdraw_resume(draft: Draft) -> None:
-    """The credential of an accepted answer was lost with the process: ask again."""
-    if draft.task.resume_pending:
-        draft.update(phase=Phase.NONE, granted=None)
+    """The credential of an accepted answer was lost with the process: ask again, aloud."""
+    wait = draft.task.granted
+    if wait is None or not draft.task.resume_pending:
+        return
+    until = draft.now + wait.timeout_ms if wait.timeout_ms else 0
+    again = replace(wait, create_time=draft.now, expire_time=until)
+    phase = Phase.RUNNING if draft.task.held else Phase.NONE
+    draft.update(phase=phase, granted=None, interruption=again)
+    draft.emit(AuthRequired(again))
 
 
 def ask_again(draft: Draft, expire_time: int) -> None:

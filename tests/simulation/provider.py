@@ -58,6 +58,7 @@ class Provider:
         self._starts = 0
         self._session = ""
         self._stream: Stream | None = None
+        self._welcomed = False
         self._attempts: dict[str, Attempt] = {}
         self.process = Process(name)
         self.buried: list[Process] = []
@@ -107,7 +108,7 @@ class Provider:
             if not self._world.daemon.connect(stream):
                 await asyncio.sleep(0.2 + self._rng.random())
                 continue
-            self._stream = stream
+            self._stream, self._welcomed = stream, False
             stream.to_daemon.put(self._hello())
             beating = process.spawn(self._beat(stream))
             while (message := await stream.to_provider.get()) is not END:
@@ -181,6 +182,7 @@ class Provider:
                 self._cancel(attempt)
 
     def _welcome(self, welcome: wire.Welcome) -> None:
+        self._welcomed = True
         stored = {(one.task_id, one.attempt): one.acknowledged for one in welcome.continued}
         for attempt in tuple(self._attempts.values()):
             acknowledged = stored.get((attempt.task.id, attempt.number))
@@ -245,6 +247,8 @@ class Provider:
         attempt.sent += 1
         report = wire.Report(attempt.task.id, attempt.number, attempt.sent, said)
         attempt.unanswered.append(report)
+        if not self._welcomed:
+            return  # sent again in order, once it is known what is stored
         for _ in range(2 if self._rng.random() < self._world.repeats else 1):
             self._send(report)
 
