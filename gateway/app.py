@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 
-from gateway import health
+from gateway import health, metrics
 from gateway.a2a import endpoint as a2a
 from gateway.a2a.rest import render_refusal
 from gateway.a2a.words import BASE_PATH as A2A_PATH
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _WIRES: Final[tuple[Callable[[GatewayContext], list[BaseRoute]], ...]] = (
     health.routes,
+    metrics.routes,
     aios.routes,
     a2a.routes,
 )

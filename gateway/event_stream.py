@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from gateway import sse
+from gateway.measures import STREAMS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -50,6 +51,10 @@ class EventStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        with STREAMS.track_inprogress():
+            await self._answer(receive, send)
+
+    async def _answer(self, receive: Receive, send: Send) -> None:
         async with aclosing(self._chunks):
             await send({"type": "http.response.start", "status": 200, "headers": [*_HEADERS]})
             is_connected = await self._run(receive, send)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from aiosd.aios_wire.errors import METHOD_NOT_FOUND, AiosError
+from aiosd.aios_wire.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, AiosError
 from gateway.aios import (
     artifacts,
     capabilities,
@@ -18,6 +19,7 @@ from gateway.aios import (
 )
 from gateway.aios.method import Method
 from gateway.aios.params import NoParams, read
+from gateway.measures import CALL_SECONDS, CALLS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,9 +83,21 @@ _NAME_IN_ERROR_CHARS: Final = 100
 
 
 async def call_method(item: Request | Notification, call: Call) -> Any:
-    """Carry out one call. Raises AiosError."""
+    """Carry out one call, and measure it. Raises AiosError."""
     method = METHODS.get(item.method)
     if method is None:
+        CALLS.labels("unknown", str(METHOD_NOT_FOUND.code)).inc()
         name = item.method[:_NAME_IN_ERROR_CHARS]
         raise AiosError(METHOD_NOT_FOUND, f"there is no method {name}", data={"method": name})
-    return await method.handler(read(method.params, item.params), call)
+    code = INTERNAL_ERROR.code
+    started = time.perf_counter()
+    try:
+        result = await method.handler(read(method.params, item.params), call)
+        code = 0
+        return result
+    except AiosError as error:
+        code = error.entry.code
+        raise
+    finally:
+        CALLS.labels(method.name, str(code)).inc()
+        CALL_SECONDS.labels(method.name).observe(time.perf_counter() - started)

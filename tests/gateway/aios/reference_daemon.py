@@ -21,6 +21,8 @@ from aiosd.api.v1 import (
     artifact_service_pb2,
     artifact_service_pb2_grpc,
     event_pb2,
+    session_service_pb2,
+    session_service_pb2_grpc,
     subscription_pb2,
     subscription_service_pb2,
     subscription_service_pb2_grpc,
@@ -78,6 +80,7 @@ class ReferenceDaemon(
     subscription_service_pb2_grpc.SubscriptionServiceServicer,
     system_service_pb2_grpc.SystemServiceServicer,
     artifact_service_pb2_grpc.ArtifactServiceServicer,
+    session_service_pb2_grpc.SessionServiceServicer,
 ):
     """All served services in one object, with what they were asked."""
 
@@ -87,6 +90,7 @@ class ReferenceDaemon(
         self.events: dict[str, list[event_pb2.Event]] = {}
         self.subscriptions: dict[str, subscription_pb2.Subscription] = {}
         self.artifacts: dict[str, artifact_pb2.Artifact] = {}
+        self.sessions: dict[str, session_service_pb2.Session] = {}
         self.refusals: dict[str, Refused] = {}
         self.asked: list[Any] = []
         self.metadata: dict[str, str] = {}
@@ -101,6 +105,7 @@ class ReferenceDaemon(
         subscription_service_pb2_grpc.add_SubscriptionServiceServicer_to_server(self, self._server)
         system_service_pb2_grpc.add_SystemServiceServicer_to_server(self, self._server)
         artifact_service_pb2_grpc.add_ArtifactServiceServicer_to_server(self, self._server)
+        session_service_pb2_grpc.add_SessionServiceServicer_to_server(self, self._server)
         servicer = health.aio.HealthServicer()
         await servicer.set("", health_pb2.HealthCheckResponse.SERVING)
         health_pb2_grpc.add_HealthServicer_to_server(servicer, self._server)
@@ -253,6 +258,25 @@ class ReferenceDaemon(
                     await self._changed.wait_for(lambda: len(log) > cursor)  # noqa: B023
         finally:
             self.open_streams -= 1
+
+    async def CreateSession(self, request: Any, context: Any) -> Any:
+        session = session_service_pb2.Session(
+            session_id=f"sess-{len(self.sessions) + 1}", attributes=request.attributes
+        )
+        session.create_time.CopyFrom(moment(0))
+        session.expire_time.CopyFrom(moment(3600))
+        self.sessions[session.session_id] = session
+        return session_service_pb2.CreateSessionResponse(session=session)
+
+    async def GetSession(self, request: Any, context: Any) -> Any:
+        if request.session_id not in self.sessions:
+            raise Refused(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
+        return session_service_pb2.GetSessionResponse(session=self.sessions[request.session_id])
+
+    async def CloseSession(self, request: Any, context: Any) -> Any:
+        if self.sessions.pop(request.session_id, None) is None:
+            raise Refused(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
+        return session_service_pb2.CloseSessionResponse(canceled_tasks=2)
 
     async def GetArtifact(self, request: Any, context: Any) -> Any:
         if request.artifact_id not in self.artifacts:

@@ -183,3 +183,39 @@ async def test_discovery_describes_every_method(gateway: Gateway) -> None:
     assert options["timeout_ms"]["minimum"] == 1
     assert options["priority"]["enum"] == ["low", "normal", "high", "urgent"]
     assert all(method["summary"] for method in document["methods"])
+
+
+async def test_metrics_tell_what_was_called_and_need_a_token(gateway: Gateway) -> None:
+    await gateway.result("aios/ping")
+    await gateway.error("aios/task.get", {"task_id": "none"})
+    text = (await gateway.client.get("/metrics")).text
+    assert 'aios_gateway_calls_total{code="0",method="aios/ping"}' in text
+    assert 'aios_gateway_calls_total{code="-32106",method="aios/task.get"}' in text
+    assert "aios_gateway_daemon_up 1.0" in text
+    del gateway.client.headers["authorization"]
+    assert (await gateway.client.get("/metrics")).status_code == 401
+
+
+@pytest.mark.req("X38")
+async def test_a_session_is_known_by_its_header_until_it_is_ended(
+    gateway: Gateway, daemon: ReferenceDaemon
+) -> None:
+    hello = {"protocol_version": "0.3.0", "client_info": {"name": "c", "version": "1"}}
+    session = (await gateway.result("aios/initialize", hello))["session"]
+    assert session == {
+        "session_id": "sess-1",
+        "created_at": "2026-01-05T10:00:00.000Z",
+        "expires_at": "2026-01-05T11:00:00.000Z",
+    }
+    header = {"aios-session-id": "sess-1"}
+    create = {"capability_id": "lab.script", "options": {"async": True}}
+    await gateway.result("aios/task.create", create, **header)
+    assert daemon.asked[-1].session_id == "sess-1"
+    again = await gateway.client.delete("/aios/rpc", headers=header)
+    assert (again.status_code, again.json()["pending_tasks_cancelled"]) == (200, 2)
+    assert (await gateway.client.delete("/aios/rpc", headers=header)).status_code == 404
+    assert (await gateway.client.delete("/aios/rpc")).status_code == 400
+    assert (await gateway.post("aios/ping", **header)).status_code == 404
+    recovered = hello | {"session_recovery": {"previous_session_id": "sess-1"}}
+    session = (await gateway.result("aios/initialize", recovered))["session"]
+    assert (session["session_id"], session["recovered"]) == ("sess-1", False)

@@ -3,10 +3,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from aiosd.aios_wire.errors import AiosError
 from gateway.aios.methods import METHODS
-from gateway.aios.params import read
+from gateway.aios.params import json_schema, read
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)
 
 
 def refused(method: str, params: dict[str, Any]) -> AiosError:
@@ -143,3 +147,40 @@ def test_no_problem_repeats_the_value_that_was_sent() -> None:
         {"task_id": "t", "auth_response": {"type": "api_key", "api_key": ["s3cret-value"]}},
     )
     assert "s3cret" not in f"{error.details} {dict(error.data)}"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def members_of(schema: dict[str, Any], definitions: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Objects with the declared names and values of any sort, right ones now and then."""
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]]
+    if schema.get("type") == "object" and "properties" in schema:
+        members = {
+            name: members_of(member, definitions) for name, member in schema["properties"].items()
+        }
+        return st.fixed_dictionaries({}, optional=members) | json_values
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"]) | json_values
+    return json_values
+
+
+@pytest.mark.req("S-17")
+@pytest.mark.parametrize("method", sorted(METHODS))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(data=st.data())
+def test_any_parameters_are_read_or_refused(method: str, data: st.DataObject) -> None:
+    model = METHODS[method].params
+    schema = json_schema(model)
+    params = data.draw(members_of(schema, schema.get("$defs", {})))
+    if isinstance(params, dict):
+        try:
+            read(model, params)
+        except AiosError as error:
+            assert error.entry.code == -32602
+            assert error.data["field"]
