@@ -6,10 +6,9 @@ and not in the middle of a batch.
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from aiosd.adapters.sqlite import outbox, rows, runtimes, trail
+from aiosd.adapters.sqlite import content, outbox, rows, runtimes, trail
 from aiosd.application.ports import CommitConflict
 from aiosd.application.trust_writes import (
     AddDelivery,
@@ -42,60 +41,7 @@ from aiosd.application.writes import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    import apsw
-
-#: Principal, capability and state; how many tasks there are of each.
-CountKey: TypeAlias = tuple[str, str, int]
-#: One encoded write, ready to run in a transaction.
-Change: TypeAlias = "Callable[[Transaction], None]"
-
-
-class Transaction:
-    """What the changes of one commit share: the connection, rows looked up, counts changed."""
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        self.execute = connection.execute
-        self.executemany = connection.executemany
-        self.last_row = connection.last_insert_rowid
-        self.counts: Counter[CountKey] = Counter()
-        self._rows: dict[str, int] = {}
-
-    def row(self, task_id: str) -> int:
-        """The row of a task that must exist."""
-        row = self._rows.get(task_id)
-        if row is None:
-            row = self.execute("SELECT row FROM tasks WHERE id = ?", (task_id,)).get
-            if row is None:
-                raise CommitConflict(f"there is no task {task_id}")
-            self._rows[task_id] = row
-        return row
-
-    def remember(self, task_id: str, row: int) -> None:
-        """Spare the next change of this commit the look-up."""
-        self._rows[task_id] = row
-
-
-def store_counts(execute: Callable[..., object], counts: Counter[CountKey]) -> None:
-    """Add what a batch changed to the stored counts."""
-    for (principal, capability_id, state), n in counts.items():
-        if n:
-            execute(
-                "INSERT INTO task_counts VALUES (?, ?, ?, ?)"
-                " ON CONFLICT DO UPDATE SET n = n + excluded.n",
-                (principal, capability_id, state, n),
-            )
-
-
-def load_counts(connection: apsw.Connection) -> Counter[CountKey]:
-    """The stored counts."""
-    return Counter(
-        {
-            (principal, capability_id, state): n
-            for principal, capability_id, state, n in connection.execute(
-                "SELECT principal, capability_id, state, n FROM task_counts WHERE n > 0"
-            )
-        }
-    )
+    from aiosd.adapters.sqlite.transaction import Change, Transaction
 
 
 def encode(writes: Iterable[Write]) -> list[Change]:
@@ -212,75 +158,6 @@ def _cut_events(write: CutEvents) -> Change:
     return change
 
 
-def _put_artifact(write: PutArtifact) -> Change:
-    artifact = write.artifact
-    body = rows.artifact_body(artifact)
-    count = len(artifact.digests)
-
-    def change(tx: Transaction) -> None:
-        task = tx.row(write.task_id)
-        found = tx.execute(
-            "SELECT row, version, digests FROM artifacts WHERE task = ? AND artifact_id = ?",
-            (task, artifact.artifact_id),
-        ).get
-        if found is None:
-            tx.execute(
-                "INSERT INTO artifacts VALUES (NULL, ?, ?, ?, ?, ?, ?)",
-                (task, artifact.artifact_id, artifact.version, artifact.create_time, count, body),
-            )
-            row, known = tx.last_row(), 0
-        else:
-            row, version, known = found
-            if version != artifact.version or known > count:
-                tx.execute("DELETE FROM artifact_digests WHERE artifact = ?", (row,))
-                known = 0
-            tx.execute(
-                "UPDATE artifacts SET version = ?, create_time = ?, digests = ?, body = ?"
-                " WHERE row = ?",
-                (artifact.version, artifact.create_time, count, body, row),
-            )
-        for position in range(known, count):
-            tx.execute(
-                "INSERT INTO artifact_digests VALUES (?, ?, ?)",
-                (row, position, artifact.digests[position]),
-            )
-
-    return change
-
-
-def _put_chunk(write: PutChunk) -> Change:
-    chunk = write.chunk
-    body, raw = rows.chunk_content(chunk)
-
-    def change(tx: Transaction) -> None:
-        task = tx.row(write.task_id)
-        tx.execute(
-            "DELETE FROM artifact_chunks WHERE task = ? AND artifact_id = ? AND version < ?",
-            (task, chunk.artifact_id, chunk.version),
-        )
-        tx.execute(
-            "INSERT INTO artifact_chunks VALUES (NULL, ?, ?, ?, ?, ?, ?)",
-            (task, chunk.artifact_id, chunk.version, chunk.position, body, raw),
-        )
-
-    return change
-
-
-def _put_message(write: PutMessage) -> Change:
-    message_id = write.message.message_id
-    body = rows.encode(write.message)
-
-    def change(tx: Transaction) -> None:
-        tx.execute(
-            "INSERT INTO messages SELECT NULL, ?1, coalesce(max(position), 0) + 1, ?2, ?3"
-            " FROM messages WHERE task = ?1"
-            " ON CONFLICT (task, message_id) DO UPDATE SET body = excluded.body",
-            (tx.row(write.task_id), message_id, body),
-        )
-
-    return change
-
-
 def _put_key(key: IdempotencyKey) -> Change:
     columns = (key.principal, key.method, key.key, key.fingerprint, key.target, key.create_time)
 
@@ -356,9 +233,9 @@ _ENCODERS: dict[type[Write], Callable[..., Change]] = {
     PutTask: _put_task,
     AppendEvents: _append_events,
     CutEvents: _cut_events,
-    PutArtifact: _put_artifact,
-    PutChunk: _put_chunk,
-    PutMessage: _put_message,
+    PutArtifact: content.put_artifact,
+    PutChunk: content.put_chunk,
+    PutMessage: content.put_message,
     IdempotencyKey: _put_key,
     PutCapability: _put_capability,
     PutSubscription: _put_subscription,

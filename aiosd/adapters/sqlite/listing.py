@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from aiosd.adapters.sqlite.changes import CountKey
+    from aiosd.adapters.sqlite.transaction import CountKey
 
 #: Beyond this, merging costs more than sorting everything.
 MAX_STREAMS: Final = 64

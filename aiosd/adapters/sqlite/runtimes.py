@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from aiosd.adapters.sqlite.changes import Change, Transaction
     from aiosd.adapters.sqlite.readers import Readers
+    from aiosd.adapters.sqlite.transaction import Change, Transaction
     from aiosd.application.ports import OperationQuery
     from aiosd.application.writes import AppendOperationEvents, PutInstance, PutOperation
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from aiosd.adapters.sqlite import changes, connection, listing, migrate, queries
+from aiosd.adapters.sqlite import changes, connection, listing, migrate, queries, transaction
 from aiosd.adapters.sqlite.log import Log
 from aiosd.adapters.sqlite.outbox import OutboxReads
 from aiosd.adapters.sqlite.readers import Readers
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import apsw
 
-    from aiosd.adapters.sqlite.changes import Change, CountKey
+    from aiosd.adapters.sqlite.transaction import Change, CountKey
     from aiosd.application.ports import ArtifactRecord, TaskPage, TaskQuery
     from aiosd.application.writes import ClientSession, IdempotencyKey, Subscription, Write
     from aiosd.domain.artifact import Artifact, StoredChunk
@@ -46,7 +46,7 @@ class SqliteStore(RuntimeReads, OutboxReads, TrailReads):
         self._path = path
         self._closed = False
         self._inode = path.stat().st_ino
-        self._counts: Counter[CountKey] = changes.load_counts(writing)
+        self._counts: Counter[CountKey] = transaction.load_counts(writing)
         self._states = listing.states_of(self._counts)
         self._log = Log(partial(connection.open_checkpointer, path, vfs))
         self._readers = Readers(partial(connection.open_reader, path, vfs))

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import apsw
 
-from aiosd.adapters.sqlite.changes import Change, CountKey, Transaction, load_counts, store_counts
+from aiosd.adapters.sqlite.transaction import (
+    Change,
+    CountKey,
+    Transaction,
+    load_counts,
+    store_counts,
+)
 from aiosd.application.ports import CommitConflict, CommitUnknown, StoreFull
 
 if TYPE_CHECKING:
