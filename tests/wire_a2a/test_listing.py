@@ -129,9 +129,7 @@ async def test_another_principal_sees_nothing_and_is_answered_as_for_an_unknown_
         ("CreateTaskPushNotificationConfig", {"taskId": "{}", "url": "http://127.0.0.1:9/"}),
         ("DeleteTaskPushNotificationConfig", {"taskId": "{}", "id": "one"}),
     ):
-        answers = [
-            await answer(operation, put(params, "{}", one)) for one in (task_id, unknown)
-        ]
+        answers = [await answer(operation, put(params, "{}", one)) for one in (task_id, unknown)]
         assert answers[0] == answers[1]
         assert "result" not in answers[0]
     page = await stranger.call(binding, "ListTasks", {"contextId": f"foreign-{binding}"})

@@ -7,12 +7,13 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 
 from tests.wire_a2a.raw import GRPC, JSONRPC, REST, Problem, rpc, script, send, text, user
 
 if TYPE_CHECKING:
+    import httpx
+
     from tests.wire_a2a.raw import Raw
 
 HTTP_BINDINGS = (JSONRPC, REST)
@@ -75,7 +76,10 @@ async def test_a_part_without_content_is_refused_over_grpc(raw: Raw) -> None:
         {"message": {"messageId": "m", "role": "ROLE_USER", "parts": {"text": "x"}}},
         {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": 5}]}},
         {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"raw": "***"}]}},
-        {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}, "metadata": 5},
+        {
+            "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]},
+            "metadata": 5,
+        },
         {},
     ],
 )
@@ -164,9 +168,7 @@ async def test_a_body_that_is_not_json_is_a_parse_error(raw: Raw) -> None:
         (rpc("ListTasks", "x"), -32602),
     ],
 )
-async def test_an_envelope_that_is_not_json_rpc_is_refused(
-    raw: Raw, body: Any, code: int
-) -> None:
+async def test_an_envelope_that_is_not_json_rpc_is_refused(raw: Raw, body: Any, code: int) -> None:
     answer = await raw.post(body)
     assert answer.status_code == 200
     assert answer.json()["error"]["code"] == code
@@ -175,7 +177,13 @@ async def test_an_envelope_that_is_not_json_rpc_is_refused(
 
 @pytest.mark.parametrize(
     "media_type",
-    ["text/plain", "application/xml", "multipart/form-data", "application/json; charset=utf-16", ""],
+    [
+        "text/plain",
+        "application/xml",
+        "multipart/form-data",
+        "application/json; charset=utf-16",
+        "",
+    ],
 )
 async def test_the_media_type_is_looked_at_before_the_body(raw: Raw, media_type: str) -> None:
     headers = {"content-type": media_type}
