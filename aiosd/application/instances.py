@@ -77,6 +77,10 @@ class Instances:
             return None
         return session if session.connected else None
 
+    def is_current(self, session: Session, said: Declaration) -> bool:
+        """Nobody attached as this instance since."""
+        return self._attached.get(said.instance_id) is session
+
     def lock(self, instance_id: str) -> asyncio.Lock:
         """Held while the state of an instance is read, judged and replaced."""
         return self._locks.setdefault(instance_id, asyncio.Lock())

@@ -21,6 +21,7 @@ from aiosd.application.operation_messages import (
     RunOperation,
 )
 from aiosd.application.operation_reports import take
+from aiosd.application.ports import CommitUnknown, ReadFailed, StoreFull
 from aiosd.domain import operation_lifecycle as life
 from aiosd.domain.errors import ArgumentInvalid
 from aiosd.domain.operation import Operation, OperationStatus
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from aiosd.application.ports import Clock
     from aiosd.application.projection import Projection
     from aiosd.application.sessions import Session, Sessions
+    from aiosd.domain.instance import Declaration
     from aiosd.domain.operation_lifecycle import OperationDraft
 
 #: How long an instance may correct a state that was blocked before its next operation is given.
@@ -116,10 +118,28 @@ class Operating:
             if operation.status is not OperationStatus.OUTCOME_UNKNOWN:
                 continued.append(operation_id)
         if hello.instance is not None:
-            good = await self._instances.attach(session, hello.instance)
-            if good:
-                await self._projection.settle(hello.instance.instance_id, frozenset(continued))
+            declared = self._declare(session, hello.instance, frozenset(continued))
+            if not await declared:
+                self._spawn(self._declare_again(session, hello.instance))
         return Reattached(tuple(continued), held)
+
+    async def _declare(
+        self, session: Session, said: Declaration, held: frozenset[str] = frozenset()
+    ) -> bool:
+        """Take up the instance; False if the store failed, which must not keep a session away."""
+        try:
+            if await self._instances.attach(session, said):
+                await self._projection.settle(said.instance_id, held)
+        except (CommitUnknown, StoreFull, ReadFailed):
+            return False
+        return True
+
+    async def _declare_again(self, session: Session, said: Declaration) -> None:
+        while True:
+            await self._ledger.rest()
+            if not self._instances.is_current(session, said) or await self._declare(session, said):
+                self._alarm.ring()
+                return
 
     async def catch_up(self, session: Session, reattached: Reattached) -> None:
         """After Welcome: what the session does not know of is lost, what it may miss is said."""

@@ -28,6 +28,8 @@ def take(draft: OperationDraft, session_id: str, report: OperationReport) -> boo
     operation = draft.operation
     if operation.holder != session_id or report.number <= operation.reports:
         return False
+    if operation.terminal:  # nothing is stored any more, not even the number
+        return operation.status is OperationStatus.SUCCEEDED
     if report.number != operation.reports + 1:
         raise ArgumentInvalid(
             "operation_report.number", f"expected {operation.reports + 1}, got {report.number}"
@@ -42,4 +44,4 @@ def take(draft: OperationDraft, session_id: str, report: OperationReport) -> boo
             life.fail(draft, code, message)
         case OperationCanceled():
             life.stopped(draft)
-    return operation.status is OperationStatus.SUCCEEDED
+    return False
