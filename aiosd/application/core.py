@@ -75,7 +75,7 @@ class Core:
         self.slots = Slots(limits)
         self.credentials = Credentials(key, trust.redaction)
         self.capabilities = Capabilities(store, store, self.sessions, schemas, clock)
-        self.creation = Creation(self.ledger, store, self.capabilities, ids, clock, limits)
+        self.creation = Creation(self.ledger, store, store, self.capabilities, ids, clock, limits)
         self.scheduler = Scheduler(store, self.ledger, self.sessions, self.slots, limits)
         self.reporting = Reporting(self.ledger, self.credentials, schemas, ids, limits)
         self._build_operations(store, ids, schemas)

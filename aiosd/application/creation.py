@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aiosd.application.capabilities import Capabilities
     from aiosd.application.ledger import Ledger
     from aiosd.application.limits import Limits
-    from aiosd.application.ports import Clock, Ids, Registry
+    from aiosd.application.ports import Clock, Ids, Queue, Registry
     from aiosd.domain.capability import Capability
     from aiosd.domain.draft import Draft
 
@@ -78,6 +78,7 @@ class Creation:
         self,
         ledger: Ledger,
         registry: Registry,
+        queue: Queue,
         capabilities: Capabilities,
         ids: Ids,
         clock: Clock,
@@ -85,6 +86,7 @@ class Creation:
     ) -> None:
         self._ledger = ledger
         self._registry = registry
+        self._queue = queue
         self._capabilities = capabilities
         self._ids = ids
         self._clock = clock
@@ -162,8 +164,12 @@ class Creation:
 
     async def _known(self, caller: Caller, new: NewTask, fingerprint: str) -> Task | None:
         key = await self._registry.idempotency_key(caller.principal, METHOD, new.request_id)
-        kept_ms = self._limits.idempotency_retention_hours * HOUR_MS
-        if key is None or key.create_time < self._clock.now() - kept_ms:
+        if key is None:
+            return None
+        kept_since = self._clock.now() - self._limits.idempotency_retention_hours * HOUR_MS
+        if key.create_time < kept_since:
+            # Its time is over, and the sweep has not come by yet: free it for this request.
+            await self._queue.forget((), kept_since)
             return None
         if key.fingerprint != fingerprint:
             raise RequestIdConflict(
