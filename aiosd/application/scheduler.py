@@ -185,9 +185,11 @@ class Scheduler:
         """A provider takes an offer: store the start, then let it go."""
         offer = self._offers.get(task_id)
         valid = offer is not None and offer.session is session and offer.attempt == attempt
-        if offer is None or not valid or offer.accepted:
-            session.send(OfferWithdrawn(task_id, attempt))
+        if offer is None or not valid:
+            self._accepted_again(session, task_id, attempt)
             return
+        if offer.accepted:
+            return  # said twice; the first is being stored
         offer.accepted = True
         offer.timer.cancel()
         # Held before the commit, so that observers of the start find its owner.
@@ -215,6 +217,14 @@ class Scheduler:
         if started:
             await self._take_back(session, task_id, attempt)
         await self._look_again(task_id)
+
+    def _accepted_again(self, session: Session, task_id: str, attempt: int) -> None:
+        """An accept without an offer: said twice, or too late."""
+        held = session.held.get(task_id)
+        if held is None or held.attempt != attempt:
+            session.send(OfferWithdrawn(task_id, attempt))
+        elif held.go:
+            session.send(Go(task_id, attempt))
 
     async def _take_back(self, session: Session, task_id: str, attempt: int) -> None:
         """The session ended while its accept was being stored: the go-ahead was never written."""
