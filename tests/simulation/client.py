@@ -47,7 +47,7 @@ class Client:
     async def finish(self) -> None:
         """Answer and resume until everything has ended."""
         while not self._world.done:
-            for task_id in list(self.mine):
+            for task_id in self._world.open_tasks():
                 await self._tend(task_id, helpful=True)
             pause = 0.5
             await asyncio.sleep(pause)

@@ -39,12 +39,13 @@ class Daemon:
         self._streams: dict[Stream, None] = {}
         self.core: Core | None = None
         self.process = Process("none")
+        self.process.alive = False
         self.buried: list[Process] = []
         self._death: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def start(self) -> None:
         """A new process recovers; until it has, calls meet nobody."""
-        if self._world.over:
+        if self._world.over or self.process.alive:
             return
         self.process = Process(f"daemon-{len(self.buried)}")
         self._death = asyncio.get_running_loop().create_future()
@@ -87,11 +88,12 @@ class Daemon:
 
     async def stop(self) -> None:
         """SIGTERM: an end in order, then the process is gone."""
-        core = self.core
+        core, process = self.core, self.process
         if core is not None:
-            stopping = self.process.spawn(core.stop())
+            stopping = process.spawn(core.stop())
             await asyncio.wait((stopping,), timeout=self._world.limits.drain_grace_ms / 1000)
-        self.kill()
+        if self.process is process and process.alive:
+            self.kill()
 
     # --- as the rpc adapter does it ---------------------------------------------------------------
 

@@ -253,7 +253,7 @@ class World:
         process = self.daemon.process
         await self.daemon.stop()
         if self.daemon.process is process:
-            self.daemon.start()
+            self.daemon.start()  # nobody else did
 
     def _freeze(self, provider: Provider, seconds: float) -> None:
         process = provider.process
@@ -284,6 +284,10 @@ class World:
         records = self.store._records.tasks.values()
         ended = all(record.task.terminal for record in records)
         return ended and all(one.ended for one in self.watchers)
+
+    def open_tasks(self) -> list[str]:
+        """Those that have not ended, those included that no client knows it made."""
+        return [one for one, record in self.store._records.tasks.items() if not record.task.terminal]
 
     async def bury(self, loop: VirtualLoop) -> None:
         """End every task of every process, so that nothing is left pending."""
