@@ -47,7 +47,7 @@ class Outgoings:
         webhooks = await self._of(task)
         return [
             added
-            for event in draft.events
+            for event in map(draft.with_parts, draft.events)
             for webhook in webhooks
             if wants(webhook.events, event)
             and (added := self.delivery(webhook, task, event, draft.now)) is not None

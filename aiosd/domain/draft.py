@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aiosd.domain.artifact import Artifact, StoredChunk
 from aiosd.domain.content import Message, MessageStatus
 from aiosd.domain.errors import TaskStateInvalid
-from aiosd.domain.event import Event, MessageChanged, StatusChanged
+from aiosd.domain.event import ArtifactChanged, Event, MessageChanged, StatusChanged
 from aiosd.domain.state import TERMINAL, TRANSITIONS, TaskState
 from aiosd.domain.task import Phase, StateChange, Task
 
@@ -76,6 +76,17 @@ class Draft:
                 self.emit(MessageChanged(ended))
         if self.task.open_messages:
             self.update(open_messages=())
+
+    def with_parts(self, event: Event) -> Event:
+        """The event with the content of the chunk that it tells of, if it is of this draft."""
+        payload = event.payload
+        if not isinstance(payload, ArtifactChanged):
+            return event
+        place = (payload.artifact.artifact_id, payload.artifact.version, payload.position)
+        for chunk in self.chunks:
+            if (chunk.artifact_id, chunk.version, chunk.position) == place:
+                return replace(event, payload=replace(payload, parts=chunk.parts))
+        return event
 
     def enter(
         self,

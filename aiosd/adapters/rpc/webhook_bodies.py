@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from aiosd.adapters.rpc import a2a_bodies
 from aiosd.adapters.rpc.codec.events import to_event
 from aiosd.adapters.rpc.codec.tasks import to_task
 from aiosd.aios_wire import events, fragments, words
@@ -76,4 +77,5 @@ def _ending(task: Task) -> dict[str, Any]:
 #: A further wire adds its line here.
 FORMATS: dict[WebhookFormat, tuple[str, Renderer]] = {
     WebhookFormat.AIOS: ("application/json", render_aios),
+    WebhookFormat.A2A: (a2a_bodies.MEDIA_TYPE, a2a_bodies.render_a2a),
 }
