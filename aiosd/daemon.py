@@ -24,7 +24,8 @@ from aiosd.adapters.rpc.tracing import exporting
 from aiosd.adapters.rpc.webhook_bodies import FormattedBodies
 from aiosd.adapters.schemas import JsonSchemas
 from aiosd.adapters.sqlite.store import SqliteStore
-from aiosd.adapters.system.anchor import AnchorFile, anchor_path, audit_key_path
+from aiosd.adapters.system.anchor import AnchorFile
+from aiosd.adapters.system.audit_files import anchor_path, audit_key_path
 from aiosd.adapters.system.clock import SystemClock
 from aiosd.adapters.system.credentials import (
     approver_token_path,
@@ -107,8 +108,7 @@ class Daemon:
         def degraded() -> Sequence[str]:
             jumped = ["clock_jumped"] if abs(clock.jumped_ms()) > JUMP_MS else []
             broken = ["audit_broken"] if core.anchoring.problem else []
-            unwell = [store.health()] if store.health() else []
-            return [*unwell, *jumped, *broken]
+            return [*store.health(), *jumped, *broken]
 
         server = RpcServer(
             core,

@@ -10,6 +10,7 @@ from aiosd import __version__
 from aiosd.ctl import (
     answers,
     artifacts,
+    audit,
     control,
     daemon_state,
     follow,
@@ -18,6 +19,7 @@ from aiosd.ctl import (
     registry,
     run_task,
     tasks,
+    webhooks,
 )
 from aiosd.ctl.command import common_options
 from aiosd.ctl.output import Format, Output
@@ -73,4 +75,6 @@ for module in (
 ):
     app.add_typer(module.commands)
 app.add_typer(artifacts.group, name="artifact")
+app.add_typer(webhooks.group, name="webhooks")
+app.add_typer(audit.group, name="audit")
 app.add_typer(operations.group, name="operations")
