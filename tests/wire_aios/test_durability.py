@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.wire_aios.client import AiosClient
 
 
-@pytest.mark.req("R056", "R057", "R076", "R071", "R087")
+@pytest.mark.req("R056", "R057", "R076", "R071")
 async def test_everything_survives_a_killed_daemon(
     start_stack: Callable[..., Stack], connect: Callable[[Stack], AiosClient], tmp_path: Path
 ) -> None:
