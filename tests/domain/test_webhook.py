@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -60,7 +61,7 @@ def test_a_retry_policy_means_one_attempt_and_its_retries_the_delay_apart() -> N
 def test_without_a_policy_the_pauses_grow_to_a_day_and_then_it_is_a_dead_letter() -> None:
     tried = attempts(WEBHOOK, Answer(503, "HTTP 503"))
     times = [NOW, *(one.next_time for one in tried[:-1])]
-    assert tuple(b - a for a, b in zip(times, times[1:], strict=False)) == SCHEDULE_MS
+    assert tuple(b - a for a, b in pairwise(times)) == SCHEDULE_MS
     assert len(tried) == 1 + len(SCHEDULE_MS)
     assert tried[-1].state is DeliveryState.DEAD_LETTER
 

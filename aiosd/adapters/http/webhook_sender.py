@@ -43,11 +43,11 @@ class HttpWebhookSender:
         self._connect_s = connect_timeout_ms / 1000
         self._total_s = timeout_ms / 1000
         self._ssl = ssl_context or ssl.create_default_context()
-        self._resolver = Resolver()
+        self.resolver = Resolver()
 
     def close(self) -> None:
         """Let go of the threads."""
-        self._resolver.close()
+        self.resolver.close()
 
     def check(self, url: str) -> Target:
         """What a URL means; raises WebhookUrlRefused."""
@@ -109,7 +109,7 @@ class HttpWebhookSender:
     async def _look_up(self, host: str, port: int) -> list[str]:
         try:
             async with asyncio.timeout(self._connect_s):
-                return await self._resolver.addresses(host, port)
+                return await self.resolver.addresses(host, port)
         except TimeoutError:
             raise httpcore2.ConnectError("the name was not resolved in time") from None
 
