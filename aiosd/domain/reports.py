@@ -13,7 +13,7 @@ from aiosd.domain.artifact import StoredChunk, accept_chunk
 from aiosd.domain.content import Message, MessageStatus, Role
 from aiosd.domain.errors import ReportRefused
 from aiosd.domain.event import ArtifactChanged, MessageChanged
-from aiosd.domain.failure import Failure
+from aiosd.domain.failure import Failure, FailureClass
 from aiosd.domain.state import TaskState
 
 if TYPE_CHECKING:
@@ -99,16 +99,13 @@ def complete_by_message(draft: Draft) -> None:
         for one in draft.messages.values()
         if one.role is Role.AGENT and one.in_reply_to in answers
     ]
-    if not replies:
-        lifecycle.fail(draft, Failure(-32603, "No final agent reply", "error"))
-        return
-    last = replies[-1]
-    stop = last.stop_reason
-    if last.status is MessageStatus.STREAMING:
-        raise ReportRefused("REPORT_INVALID", "the last reply still streams")
-    if last.status is MessageStatus.COMPLETED:
-        if stop == "tool_use":
-            raise ReportRefused("REPORT_INVALID", "a reply that stopped for tool_use is not final")
+    last = replies[-1] if replies else None
+    stop = last.stop_reason if last is not None else ""
+    if last is None or last.status is MessageStatus.STREAMING or stop == "tool_use":
+        # The provider said that it has ended, so nothing more is to be waited for.
+        why = "No final agent reply"
+        lifecycle.fail(draft, Failure(-32603, why, "error", FailureClass.PROTOCOL_ERROR))
+    elif last.status is MessageStatus.COMPLETED:
         lifecycle.complete(draft, "null", why="max_tokens" if stop == "max_tokens" else "")
     elif last.status is MessageStatus.REFUSED:
         lifecycle.reject(draft, stop or "refused")
