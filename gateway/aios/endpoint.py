@@ -11,7 +11,7 @@ from aiosd.aios_wire import errors
 from aiosd.aios_wire.errors import AiosError
 from gateway import sse, strict_json
 from gateway.admission import TOO_MANY_STREAMS, Admission
-from gateway.aios import accept, jsonrpc, sessions, watching
+from gateway.aios import accept, adapter_card, jsonrpc, sessions, watching
 from gateway.aios.daemon_errors import from_daemon
 from gateway.aios.feed import Feed
 from gateway.aios.jsonrpc import ErrorStamp
@@ -63,6 +63,7 @@ def routes(context: GatewayContext) -> list[BaseRoute]:
         Route(PATH, wire.post, methods=["POST"]),
         Route(PATH, wire.delete, methods=["DELETE"]),
         Route(watching.STREAM_PATH, wire.events, methods=["GET"]),
+        Route(adapter_card.PATH, wire.card, methods=["GET"]),
     ]
 
 
@@ -141,6 +142,15 @@ class Wire:
                 return _UNKNOWN_SESSION
             return _UNAVAILABLE
         return Response(strict_json.dumps(result), media_type=_JSON)
+
+    async def card(self, request: Request) -> ASGIApp:
+        """Tell what this server is and can do."""
+        call = self._call(request)
+        try:
+            found = await adapter_card.card(call, PATH)
+        except AiosError:
+            return self._unauthenticated(request, call) if call.is_unauthenticated else _UNAVAILABLE
+        return Response(strict_json.dumps(found), media_type=_JSON)
 
     async def events(self, request: Request) -> ASGIApp:
         """Serve the stream of a subscription."""

@@ -299,3 +299,45 @@ async def test_the_same_key_is_the_same_task(aios: AiosClient) -> None:
     one = await aios.call("aios/task.create", capability_id="lab.script", options=keyed)
     two = await aios.call("aios/task.create", capability_id="lab.script", options=keyed)
     assert one["task_id"] == two["task_id"] != first["task_id"]
+
+
+async def test_the_discovery_card_names_what_can_be_run(aios: AiosClient) -> None:
+    card = (await aios.http.get("/.well-known/aios-adapter.json")).json()
+    assert card["endpoints"]["rpc"] == "/aios/rpc"
+    assert "lab.script" in [capability["id"] for capability in card["capabilities"]]
+    listed = await aios.call("aios/capability.list", namespace="lab")
+    assert {"lab.script", "lab.other.script"} <= {one["id"] for one in listed["capabilities"]}
+    info = await aios.call("aios/capability.info", capability_id="lab.script.high")
+    assert (info["permission"]["level"], info["tool_id"]) == ("high", "lab")
+    error = await aios.refused("aios/capability.info", capability_id="app.none")
+    assert error.code == -32003
+
+
+@pytest.mark.req("X26", "X46")
+async def test_a_capability_can_be_invoked_without_knowing_tasks(aios: AiosClient) -> None:
+    done = await aios.call(
+        "aios/capability.invoke",
+        capability_id="lab.script",
+        arguments={"steps": [{"complete": {"result": [1]}}]},
+    )
+    assert (done["success"], done["data"]) == (True, [1])
+    status = await aios.call("aios/capability.status", task_id=done["task_id"])
+    assert (status["status"], status["result"]) == ("completed", [1])
+    error = await aios.refused(
+        "aios/capability.invoke",
+        capability_id="lab.script",
+        arguments={"steps": [{"ask": {"prompt": "Which?"}}]},
+    )
+    assert (*error.brief, error.data["prompt"]) == (-32002, "Input required", "Which?")
+    status = await aios.call("aios/capability.status", task_id=error.data["task_id"])
+    assert status["status"] == "running"
+    assert await aios.call("aios/capability.cancel", task_id=error.data["task_id"]) == {
+        "success": True
+    }
+    error = await aios.refused(
+        "aios/capability.invoke",
+        capability_id="lab.script",
+        arguments={"steps": [{"sleep_ms": 60_000}]},
+        options={"timeout_ms": 100},
+    )
+    assert (error.code, error.data["error_id"]) == (-32005, "AIOS-TIMEOUT")
