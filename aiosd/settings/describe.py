@@ -71,7 +71,11 @@ def to_environ(settings: Settings) -> dict[str, str]:
     for row in describe():
         value = _lookup(settings, row.name)
         variables[row.environment] = (
-            "" if value is None else json.dumps(value) if isinstance(value, tuple) else str(value)
+            ""
+            if value is None
+            else json.dumps(value)
+            if isinstance(value, tuple | bool)
+            else str(value)
         )
     return variables
 
@@ -96,6 +100,8 @@ def _type(field: FieldInfo) -> str:
     annotation = field.annotation
     if get_origin(annotation) is Literal:
         return " or ".join(json.dumps(choice) for choice in get_args(annotation))
+    if annotation is bool:
+        return "true or false"
     if annotation is int:
         low = _bound(field.metadata, "ge")
         high = _bound(field.metadata, "le")

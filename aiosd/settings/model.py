@@ -17,6 +17,7 @@ from aiosd.settings.values import (
     loopback_address,
     nothing_when_empty,
     origin,
+    truth,
     webhook_target,
     words,
 )
@@ -233,6 +234,16 @@ class Settings(BaseModel):
         default=None,
         description="Capability that serves A2A messages which name none. Unset: such messages "
         "are refused.",
+    )
+    a2a_message_dedupe: Annotated[bool, BeforeValidator(truth)] = Field(
+        default=False,
+        description="Whether an A2A message that is sent again with the same messageId is "
+        "answered with the task of the first, without the client asking for it.",
+    )
+    a2a_check_media_types: Annotated[bool, BeforeValidator(truth)] = Field(
+        default=False,
+        description="Whether A2A messages with parts of a media type that the capability does "
+        "not declare are refused.",
     )
 
     webhook_allow: Annotated[Words, AfterValidator(each(webhook_target))] = Field(

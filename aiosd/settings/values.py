@@ -97,6 +97,12 @@ def nothing_when_empty(value: object) -> object:
     return None if value == "" else value
 
 
+def truth(value: object) -> object:
+    """True and false as a variable or a flag writes them."""
+    words = {"true": True, "1": True, "false": False, "0": False}
+    return words.get(value.strip().lower(), value) if isinstance(value, str) else value
+
+
 def webhook_target(text: str) -> str:
     """One `webhook_allow` member: HOST:PORT, an IP address or a network in CIDR form (S-24)."""
     try:

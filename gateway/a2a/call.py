@@ -69,12 +69,12 @@ class Request:
             raise invalid("AIOS-After", "must be the aiosSequence of a stream item")
         return int(given)
 
-    def request_id(self, message_id: str) -> str:
+    def request_id(self, message_id: str, *, dedupe: bool) -> str:
         """The idempotency key of a new task: the caller's, else one that protects our own retry."""
         key = self.parameters.get(words.IDEMPOTENCY_PARAMETER, "")
         if len(key) > _MAX_KEY_CHARS:
             raise invalid("Idempotency-Key", f"must not exceed {_MAX_KEY_CHARS} characters")
-        if not key and words.MESSAGE_DEDUPE in self.extensions:
+        if not key and dedupe:
             key = message_id
         return key or f"a2a-{secrets.token_hex(16)}"
 
@@ -114,6 +114,11 @@ class Call:
     def activates(self, extension: str) -> bool:
         """Whether the request asks for one of our extensions."""
         return extension in self.request.extensions
+
+    @property
+    def dedupes(self) -> bool:
+        """Whether a messageId that comes again means the same message."""
+        return self.context.settings.a2a_message_dedupe or self.activates(words.MESSAGE_DEDUPE)
 
     def check_owned(self, task: task_pb2.Task) -> None:
         """Raise TaskNotFoundError for a task that is not of the tenant (a2a.md 5.12)."""

@@ -65,7 +65,7 @@ def creation(call: Call, params: a2a_pb2.SendMessageRequest) -> task_service_pb2
             message=kept,
             context_id=message.context_id,
             metadata=object_text(params.metadata),
-            request_id=call.request.request_id(message.message_id),
+            request_id=call.request.request_id(message.message_id, dedupe=call.dedupes),
             reference_task_ids=message.reference_task_ids,
         )
     except ValueError:

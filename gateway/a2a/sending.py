@@ -12,7 +12,7 @@ from a2a.types import a2a_pb2
 from a2a.utils.errors import InvalidParamsError, UnsupportedOperationError
 
 from aiosd.api.v1 import interruption_pb2, task_pb2, task_service_pb2
-from gateway.a2a import mapping, pushes, requests, snapshot, streaming, words
+from gateway.a2a import mapping, media_types, pushes, requests, snapshot, streaming, words
 from gateway.a2a.errors import UnavailableError, invalid
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ async def _begin(call: Call, params: a2a_pb2.SendMessageRequest) -> tuple[task_p
     if params.message.task_id:
         return await _answered(call, params), False
     request = requests.creation(call, params)
+    if call.context.settings.a2a_check_media_types:
+        await media_types.check(call, request.capability_id, params.message)
     answer = await _created(call, request)
     return answer.task, answer.created
 
@@ -85,7 +87,7 @@ async def _answered(call: Call, params: a2a_pb2.SendMessageRequest) -> task_pb2.
     native = await snapshot.fetch(call, message.task_id)
     if message.context_id and message.context_id != native.context_id:
         raise invalid("message.contextId", "is not the context of the task")
-    if call.activates(words.MESSAGE_DEDUPE):
+    if call.dedupes:
         said = await snapshot.messages(call, native.task_id)
         if any(one.message_id == message.message_id for one in said):
             return native
