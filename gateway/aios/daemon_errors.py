@@ -94,7 +94,9 @@ def from_daemon(refused: DaemonError) -> AiosError:
     }
     details = refused.message
     if refused.reason in _FIELDS:
-        data["field"] = _FIELDS[refused.reason]
+        field = data["field"] = _FIELDS[refused.reason]
+        if "problem" in data:
+            details = f"{field} {data['problem']}"
     elif refused.violations:
         field = field_name(refused.violations[0].field)
         data["field"] = field

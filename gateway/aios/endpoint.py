@@ -60,8 +60,7 @@ def routes(context: GatewayContext) -> list[BaseRoute]:
     """The routes of this wire."""
     wire = Wire(context)
     return [
-        Route(PATH, wire.post, methods=["POST"]),
-        Route(PATH, wire.delete, methods=["DELETE"]),
+        Route(PATH, wire.rpc, methods=["POST", "DELETE"]),
         Route(watching.STREAM_PATH, wire.events, methods=["GET"]),
         Route(adapter_card.PATH, wire.card, methods=["GET"]),
     ]
@@ -80,6 +79,10 @@ class Wire:
             sync_wait_ms=settings.sync_wait_ms,
             approval_timeout_ms=settings.approval_timeout_ms,
         )
+
+    async def rpc(self, request: Request) -> ASGIApp:
+        """Carry out calls, or end a session."""
+        return await (self.post(request) if request.method == "POST" else self.delete(request))
 
     async def post(self, request: Request) -> ASGIApp:
         """Carry out a call or a batch; answer as JSON or as a stream."""

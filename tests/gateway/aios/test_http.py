@@ -100,7 +100,9 @@ def test_accept_chooses_the_form(header: str | None, form: str | None) -> None:
 
 async def test_http_statuses_are_those_of_the_table(gateway: Gateway) -> None:
     client, body = gateway.client, call("aios/ping")
-    assert (await client.get("/aios/rpc")).status_code == 405
+    refused = await client.get("/aios/rpc")
+    assert refused.status_code == 405
+    assert set(refused.headers["allow"].split(", ")) == {"POST", "DELETE"}
     assert (await client.get("/nowhere")).status_code == 404
     plain = {"content-type": "text/plain"}
     assert (await client.post("/aios/rpc", content=b"{}", headers=plain)).status_code == 415
