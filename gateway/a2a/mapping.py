@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.timestamp_pb2 import Timestamp
 
-    from aiosd.api.v1 import failure_pb2, interruption_pb2
+    from aiosd.api.v1 import failure_pb2
 
 _ARTIFACT_TYPE: Final = "aiosType"
 _ARTIFACT_MEDIA_TYPE: Final = "aiosMimeType"
@@ -50,7 +50,7 @@ def to_part(part: content_pb2.Part) -> a2a_pb2.Part:
             shown.data.CopyFrom(to_value(json.loads(part.data)))
         case _:
             shown.text = part.text
-    _set_metadata(shown, members(part.metadata))
+    set_metadata(shown, members(part.metadata))
     return shown
 
 
@@ -97,7 +97,7 @@ def to_message(message: content_pb2.Message, task_id: str, context_id: str) -> a
             metadata["aiosStopReason"] = message.stop_reason
         if message.in_reply_to:
             metadata["aiosInReplyTo"] = message.in_reply_to
-    _set_metadata(shown, metadata)
+    set_metadata(shown, metadata)
     return shown
 
 
@@ -137,7 +137,7 @@ def to_artifact(
         metadata["aiosSha256"] = artifact.sha256
     if parts is None and not artifact.sealed:
         metadata["aiosIncomplete"] = True
-    _set_metadata(shown, metadata)
+    set_metadata(shown, metadata)
     return shown
 
 
@@ -192,41 +192,6 @@ def status(
 ) -> a2a_pb2.TaskStatus:
     """A status; its time is the moment of its event, in milliseconds."""
     return a2a_pb2.TaskStatus(state=words.state(state), timestamp=time, message=message)
-
-
-def prompt(
-    task: task_pb2.Task, sequence: int, wait: interruption_pb2.Interruption
-) -> a2a_pb2.Message:
-    """What an interrupted task asks for, as the message of its status (R183).
-
-    The first part is for a person; a second one, of data, says what an answer may be.
-    """
-    shown = spoken(task, sequence, wait.prompt or wait.auth_request.reason or wait.action)
-    details: dict[str, Any] = {}
-    if wait.options:
-        details["options"] = [_option(option) for option in wait.options]
-    if wait.schema:
-        details["schema"] = json.loads(wait.schema)
-    if wait.HasField("auth_request"):
-        details["authRequest"] = _auth_request(wait.auth_request)
-    if details:
-        shown.parts.add().data.CopyFrom(to_value(details))
-    record: dict[str, Any] = {
-        "interruptionId": wait.interruption_id,
-        "kind": words.NEEDS.get(wait.kind, ""),
-        "action": wait.action,
-        "satisfiableBy": list(wait.satisfiable_by),
-        "scope": wait.scope,
-        "idempotencyPoint": {
-            "attempt": wait.idempotency_point.attempt,
-            "reportNumber": wait.idempotency_point.report_number,
-        },
-        "followUp": ["SubscribeToTask", "GetTask", "pushNotification"],
-    }
-    if wait.HasField("expire_time"):
-        record["expiresAt"] = wait.expire_time.ToJsonString()
-    _set_metadata(shown, {"aiosInterruption": record})
-    return shown
 
 
 def spoken(task: task_pb2.Task, sequence: int, text: str) -> a2a_pb2.Message:
@@ -288,6 +253,19 @@ def task_metadata(task: task_pb2.Task) -> dict[str, Any]:
         metadata |= failure_metadata(task.failure)
     if task.result_reason:
         metadata["aiosReason"] = task.result_reason
+    if task.HasField("resolution"):
+        metadata["aiosResolution"] = {
+            "outcome": task.resolution.outcome,
+            "evidence": task.resolution.evidence,
+            "by": task.resolution.by,
+            "at": task.resolution.time.ToJsonString(),
+        }
+    if task.HasField("acceptance"):
+        metadata["aiosAcceptance"] = {
+            "accepted": task.acceptance.accepted,
+            "reason": task.acceptance.reason,
+            "by": task.acceptance.by,
+        }
     if task.retried_from:
         metadata["aiosRetriedFrom"] = task.retried_from
     return metadata
@@ -307,36 +285,11 @@ def to_task(
         history=history,
         artifacts=artifacts,
     )
-    _set_metadata(shown, task_metadata(task))
+    set_metadata(shown, task_metadata(task))
     return shown
 
 
-def _option(option: interruption_pb2.InputOption) -> dict[str, Any]:
-    shown: dict[str, Any] = {"id": option.id, "label": option.label or option.id}
-    if option.value:
-        shown["value"] = json.loads(option.value)
-    return shown
-
-
-def _auth_request(request: interruption_pb2.AuthRequest) -> dict[str, Any]:
-    shown: dict[str, Any] = {"type": words.auth_type(request.type)}
-    for name, value in (
-        ("provider", request.provider),
-        ("authorizationUrl", request.authorization_url),
-        ("scopes", list(request.scopes)),
-        ("reason", request.reason),
-        ("permissionLevel", request.permission_level),
-        ("permissions", list(request.permissions)),
-        ("permissionScope", request.permission_scope),
-        ("confirmationsRequired", request.confirmations_required),
-        ("confirmations", request.confirmations),
-    ):
-        if value:
-            shown[name] = value
-    return shown
-
-
-def _set_metadata(
+def set_metadata(
     target: a2a_pb2.Part | a2a_pb2.Message | a2a_pb2.Artifact | a2a_pb2.Task,
     metadata: Mapping[str, Any],
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from a2a.types import a2a_pb2
 
 from aiosd.api.v1 import content_pb2, event_pb2, task_pb2
-from gateway.a2a import mapping, words
+from gateway.a2a import interruptions, mapping, words
 from gateway.a2a.json_values import to_struct
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Translator:
         self._state = (
             task_pb2.TASK_STATE_INPUT_REQUIRED if is_input else task_pb2.TASK_STATE_AUTH_REQUIRED
         )
-        message = mapping.prompt(self._task, self._pair(event), wait)
+        message = interruptions.prompt(self._task, self._pair(event), wait)
         return self._status(event, message)
 
     def _failed(self, event: event_pb2.Event) -> Update:
