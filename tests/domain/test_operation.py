@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -211,8 +212,9 @@ def test_an_operation_is_given_to_one_session_only() -> None:
     assert not life.start(draft, "one")
 
 
-def test_the_diagram_names_every_status() -> None:
-    assert all(status.word in diagram() for status in S)
+def test_the_page_about_operations_shows_the_table_of_the_code() -> None:
+    page = Path(__file__).parents[2] / "docs" / "operations.md"
+    assert f"```mermaid\n{diagram()}```\n" in page.read_text("utf-8")
 
 
 COMMANDS: dict[str, Callable[[life.OperationDraft], object]] = {
