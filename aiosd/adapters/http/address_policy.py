@@ -72,11 +72,6 @@ class Allowlist:
             except ValueError:
                 self._targets.add(text.lower())
 
-    @property
-    def has_networks(self) -> bool:
-        """Whether a name may turn out to be allowed once it is resolved."""
-        return bool(self._networks)
-
     def names(self, host: str, port: int) -> bool:
         """Whether this host and port are named."""
         spelled = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

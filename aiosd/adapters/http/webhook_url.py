@@ -21,6 +21,7 @@ _PRINTABLE = re.compile(r"[\x21-\x7e]+")
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 # What inet_aton and browsers would read as an IPv4 address: 127.1, 0x7f000001, 0177.0.0.1, 0.
 _NUMERIC = re.compile(r"(\d+|0x[0-9a-f]*)")
+_LOOPBACK = ipaddress.IPv4Address("127.0.0.1")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -58,14 +59,17 @@ def read_url(url: str, allow: Allowlist) -> WebhookUrl:
     port = _PORTS[parts.scheme] if port is None else port
     named = allow.names(host, port)
     literal = address is not None and allow.covers(address)
-    if parts.scheme == "http" and not (named or literal or (not address and allow.has_networks)):
+    # Registration resolves nothing; what `localhost` means is known without.
+    local = host == "localhost" or host.endswith(".localhost")
+    literal = literal or (local and allow.covers(_LOOPBACK))
+    if parts.scheme == "http" and not (named or literal):
         raise WebhookUrlRefused("must be https; http is for targets in webhook_allow only")
     if not (named or literal):
         if port not in _PORTS.values() and port < LOWEST_FREE_PORT:
             raise WebhookUrlRefused(f"port {port} is not allowed: 443, 80 or 1024 and above are")
         if address is not None and (why := why_denied(address)):
             raise WebhookUrlRefused(f"the address {host} is not allowed: {why}")
-        if (host == "localhost" or host.endswith(".localhost")) and not allow.has_networks:
+        if local:
             raise WebhookUrlRefused(f"the host {host} is not allowed: loopback")
     bracketed = f"[{host}]" if ":" in host else host
     endpoint = f"{parts.scheme}://{bracketed}:{port}"

@@ -137,7 +137,7 @@ def test_a_plain_https_url_is_taken_apart_without_its_query(
         ("127.0.0.0/8", "http://[::ffff:127.0.0.1]:9000/"),
         ("fd00::/8", "https://[fd00::5]/"),
         ("[::1]:9000", "http://[::1]:9000/"),
-        ("10.0.0.0/8", "http://inner.example:8080/"),
+        ("127.0.0.0/8", "http://localhost:9000/"),
     ],
 )
 def test_the_operator_may_let_a_target_through(allow: str, url: str) -> None:
@@ -151,6 +151,8 @@ def test_the_operator_may_let_a_target_through(allow: str, url: str) -> None:
         ("127.0.0.1:9000", "http://127.0.0.1:9001/"),
         ("127.0.0.1:9000", "http://127.0.0.2:9000/"),
         ("10.0.0.0/8", "http://127.0.0.1/"),
+        ("10.0.0.0/8", "http://inner.example:8080/"),
+        ("10.0.0.0/8", "http://localhost:8080/"),
         ("inner.example:80", "http://inner.example.evil.example/"),
     ],
 )

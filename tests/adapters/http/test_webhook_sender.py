@@ -84,14 +84,14 @@ async def test_a_receiver_that_never_answers_costs_the_deadline(
 
 
 @pytest.mark.req("S-26")
-@pytest.mark.parametrize(
-    "value", ["7", (datetime.now(UTC) + timedelta(seconds=7)).strftime("%a, %d %b %Y %H:%M:%S GMT")]
-)
-async def test_retry_after_is_read_in_both_forms(sender: HttpWebhookSender, value: str) -> None:
+@pytest.mark.parametrize("form", ["seconds", "date"])
+async def test_retry_after_is_read_in_both_forms(sender: HttpWebhookSender, form: str) -> None:
+    date = (datetime.now(UTC) + timedelta(seconds=60)).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    value = "60" if form == "seconds" else date
     async with Receiver(answering(429, headers=f"Retry-After: {value}\r\n")) as receiver:
         answer = await sender.send(receiver.url, HEADERS, b"{}")
     assert answer.status == 429
-    assert answer.retry_after_ms == 7_000 if value == "7" else 0 < answer.retry_after_ms <= 7_000
+    assert 30_000 < answer.retry_after_ms <= 60_000
 
 
 async def test_nonsense_in_retry_after_is_nothing(sender: HttpWebhookSender) -> None:
@@ -167,7 +167,7 @@ async def test_the_name_is_looked_up_and_checked_at_each_attempt() -> None:
     async with Receiver() as receiver:
         sender = HttpWebhookSender(("127.0.0.9/32",), timeout_ms=500)
         resolver = resolving(sender, ["127.0.0.9"], ["127.0.0.1"])
-        url = f"http://rebind.example:{receiver.port}/"
+        url = f"https://rebind.example:{receiver.port}/"
         first = await sender.send(url, HEADERS, b"{}")
         second = await sender.send(url, HEADERS, b"{}")
         sender.close()
@@ -177,12 +177,12 @@ async def test_the_name_is_looked_up_and_checked_at_each_attempt() -> None:
 
 
 @pytest.mark.req("S-24")
-async def test_the_connection_goes_to_the_checked_address_under_the_name_of_the_url(
-    sender: HttpWebhookSender,
-) -> None:
+async def test_the_connection_goes_to_the_checked_address_under_the_name_of_the_url() -> None:
     async with Receiver() as receiver:
+        sender = HttpWebhookSender((f"hooks.example:{receiver.port}",))
         resolving(sender, ["127.0.0.1"])
         answer = await sender.send(f"http://hooks.example:{receiver.port}/", HEADERS, b"{}")
+        sender.close()
     assert answer.accepted
     assert receiver.posted[0].headers["host"] == f"hooks.example:{receiver.port}"
 
@@ -192,7 +192,7 @@ async def test_plain_http_to_a_name_outside_the_allowed_networks_is_refused(
     sender: HttpWebhookSender,
 ) -> None:
     resolving(sender, ["1.1.1.1"])
-    answer = await sender.send("http://hooks.example:8080/", HEADERS, b"{}")
+    answer = await sender.send("http://localhost:8080/", HEADERS, b"{}")
     assert answer.refused
     assert "http is for targets in webhook_allow only" in answer.error
 
