@@ -158,7 +158,6 @@ class Core:
         )
         self.operations = Operations(
             store,
-            store,
             self.operation_ledger,
             self.instances,
             self.operating,

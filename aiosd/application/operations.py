@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from aiosd.application import json_text
 from aiosd.application.errors import (
@@ -16,7 +16,8 @@ from aiosd.application.errors import (
     RequestIdConflict,
     ShuttingDown,
 )
-from aiosd.application.ports import CommitConflict, OperationQuery
+from aiosd.application.operation_ledger import RuntimeStore
+from aiosd.application.ports import CommitConflict, OperationQuery, Queue, Registry
 from aiosd.application.writes import IdempotencyKey
 from aiosd.domain import operation_lifecycle as life
 from aiosd.domain.errors import ArgumentInvalid
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from aiosd.application.instances import Instances
     from aiosd.application.limits import Limits
     from aiosd.application.operating import Operating
-    from aiosd.application.operation_ledger import OperationLedger, RuntimeStore
-    from aiosd.application.ports import Clock, Ids, Registry
+    from aiosd.application.operation_ledger import OperationLedger
+    from aiosd.application.ports import Clock, Ids
     from aiosd.application.wakeups import Wakeups
     from aiosd.domain.instance import Instance
     from aiosd.domain.operation import Operation, OperationEvent
@@ -63,13 +64,16 @@ class NewOperation:
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
+class OperationStore(RuntimeStore, Registry, Queue, Protocol):
+    """One adapter behind all of these ports."""
+
+
 class Operations:
     """Operations of others look like operations that are not there (R019)."""
 
     def __init__(
         self,
-        store: RuntimeStore,
-        registry: Registry,
+        store: OperationStore,
         ledger: OperationLedger,
         instances: Instances,
         operating: Operating,
@@ -79,7 +83,6 @@ class Operations:
         limits: Limits,
     ) -> None:
         self._store = store
-        self._registry = registry
         self._ledger = ledger
         self._instances = instances
         self._operating = operating
@@ -217,9 +220,12 @@ class Operations:
     # --- inside -----------------------------------------------------------------------------------
 
     async def _known(self, caller: Caller, new: NewOperation, fingerprint: str) -> Operation | None:
-        key = await self._registry.idempotency_key(caller.principal, METHOD, new.request_id)
-        kept_ms = self._limits.idempotency_retention_hours * HOUR_MS
-        if key is None or key.create_time < self._clock.now() - kept_ms:
+        key = await self._store.idempotency_key(caller.principal, METHOD, new.request_id)
+        if key is None:
+            return None
+        kept_since = self._clock.now() - self._limits.idempotency_retention_hours * HOUR_MS
+        if key.create_time < kept_since:
+            await self._store.forget((), kept_since)  # the sweep has not come by yet
             return None
         if key.fingerprint != fingerprint:
             raise RequestIdConflict(

@@ -70,7 +70,6 @@ class DaemonSide:
         )
         self.operations = Operations(
             store,
-            store,
             self.ledger,
             self.instances,
             self.operating,

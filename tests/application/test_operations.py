@@ -323,6 +323,9 @@ async def test_a_key_makes_one_operation(world: RuntimeWorld) -> None:
     assert one == other
     with pytest.raises(RequestIdConflict):
         await world.create(["sleep", 2], request_id="k")
+    world.instance.kill()  # its heartbeats would take a while
+    await asyncio.sleep(25 * 3_600)
+    assert await world.create(["sleep", 2], request_id="k") != one
 
 
 @in_world
