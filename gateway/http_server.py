@@ -1,7 +1,7 @@
 """The HTTP server below the guards: uvicorn, with the bounds that it lacks.
 
-uvicorn waits without end for the rest of a request's head, counts connections in all but not by
-peer, and answers what it refuses itself in plain text.
+uvicorn waits without end and with any number of bytes for the rest of a request's head, counts
+connections in all but not by peer, and answers what it refuses itself in plain text.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any, Final
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from gateway.limits import HttpLimits, peer_of
 from gateway.refusals import (
@@ -43,11 +42,14 @@ class GatewayConfig(uvicorn.Config):
         self.limits = limits
 
 
-class BoundedProtocol(H11Protocol):
-    """One HTTP connection with a deadline for each head and a place in two budgets."""
+class BoundedProtocol(HttpToolsProtocol):
+    """One HTTP connection with a deadline and a size for each head and a place in two budgets."""
 
     config: GatewayConfig
     _head_timer: asyncio.TimerHandle | None = None
+    _is_in_head = False
+    _head_bytes = 0
+    """What has arrived of a head that is not complete; never less than that."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the deadline of the first head; turn away what is over a budget."""
@@ -67,14 +69,32 @@ class BoundedProtocol(H11Protocol):
         self._start_head_timer()
 
     def data_received(self, data: bytes) -> None:
-        """Read on, and keep the deadline exactly while a head is incomplete."""
+        """Read on, and no further in a head than its limit."""
         super().data_received(data)
-        self._watch_head()
+        if self._is_in_head and not self.transport.is_closing():
+            limits = self.config.limits
+            self._head_bytes += len(data)
+            if self._head_bytes > limits.request_line_bytes + limits.header_bytes:
+                self._refuse(_MALFORMED)
 
-    def on_response_complete(self) -> None:
-        """Go on with what was pipelined behind the request."""
-        super().on_response_complete()
-        self._watch_head()
+    def on_message_begin(self) -> None:
+        """Start the deadline of a head with its first byte."""
+        super().on_message_begin()
+        self._is_in_head, self._head_bytes = True, 0
+        if self._head_timer is None:
+            self._start_head_timer()
+
+    def on_headers_complete(self) -> None:
+        """End the deadline, and take the request if it names one host.
+
+        The parser leaves it to us that a request of HTTP/1.1 has one Host (RFC 9112, 3.2).
+        """
+        self._is_in_head = False
+        self._stop_head_timer()
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (not hosts and self.parser.get_http_version() == "1.1"):
+            raise ValueError("a request names one host")
+        super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the deadline."""
@@ -82,14 +102,8 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what h11 could not read, or would not because it was too long."""
+        """Answer what the parser could not read."""
         self._refuse(_MALFORMED)
-
-    def _watch_head(self) -> None:
-        if self.conn.their_state is not h11.IDLE:
-            self._stop_head_timer()
-        elif self._head_timer is None and self.conn.trailing_data[0]:
-            self._start_head_timer()
 
     def _start_head_timer(self) -> None:
         self._head_timer = self.loop.call_later(
@@ -105,27 +119,26 @@ class BoundedProtocol(H11Protocol):
         self._head_timer = None
         if self.transport.is_closing():
             return
-        if self.conn.trailing_data[0]:
+        if self._is_in_head:
             self._refuse(_HEAD_TOO_LATE)
         else:
             self.transport.close()
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Answer before there is a request, and close."""
-        body = dumps(render_refusal(refusal, "")).encode()
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-            *SECURITY_HEADERS,
-            *DEFAULT_HEADERS,
-            CLOSE,
-        ]
-        for event in (
-            h11.Response(status_code=refusal.status, headers=headers),
-            h11.Data(data=body),
-            h11.EndOfMessage(),
-        ):
-            self.transport.write(self.conn.send(event) or b"")
+        """Answer in place of the application, and close."""
+        # There is no cycle before the first request, whatever its type says.
+        if getattr(self.cycle, "response_complete", True):
+            body = dumps(render_refusal(refusal, "")).encode()
+            headers = [
+                (b"content-type", b"application/json"),
+                (b"content-length", str(len(body)).encode()),
+                *SECURITY_HEADERS,
+                *DEFAULT_HEADERS,
+                CLOSE,
+            ]
+            lines = b"".join(b"%s: %s\r\n" % header for header in headers)
+            self.transport.write(STATUS_LINE[refusal.status] + lines + b"\r\n" + body)
+        # Else an answer is on its way, and nothing may be written into it.
         self.transport.close()
 
 
@@ -163,7 +176,6 @@ def server_config(
         proxy_headers=False,
         timeout_keep_alive=limits.keep_alive_seconds,
         timeout_graceful_shutdown=graceful_shutdown_seconds,
-        h11_max_incomplete_event_size=limits.request_line_bytes + limits.header_bytes,
         ws_max_size=limits.body_bytes,
         ws_per_message_deflate=False,
     )

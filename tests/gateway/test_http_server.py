@@ -180,6 +180,40 @@ async def test_a_head_beyond_every_limit_is_refused(line: str) -> None:
         assert (await client.answer()).status in {400, 431}
 
 
+@pytest.mark.req("S-15")
+async def test_a_head_that_never_ends_is_refused_before_it_fills_the_memory() -> None:
+    async with serve(HttpLimits()) as port, connected(port) as client:
+        await client.write(b"GET /health HTTP/1.1\r\nX-Long: " + b"a" * 30_000)
+        assert (await client.answer()).status == 400
+        assert await client.hung_up()
+
+
+@pytest.mark.req("S-13")
+async def test_a_request_that_names_two_hosts_is_no_request() -> None:
+    async with serve(HttpLimits()) as port, connected(port) as client:
+        host = f"Host: 127.0.0.1:{port}\r\n".encode()
+        await client.write(b"GET /health HTTP/1.1\r\n" + host + host + b"\r\n")
+        assert (await client.answer()).status == 400
+        assert await client.hung_up()
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        "Content-Length: 2\r\nTransfer-Encoding: chunked",
+        "Content-Length: 2\r\nContent-Length: 3",
+        "Content-Length: -2",
+        "Transfer-Encoding: chunked, gzip",
+    ],
+)
+async def test_a_body_whose_end_is_a_matter_of_opinion_is_refused(framing: str) -> None:
+    async with serve(HttpLimits()) as port, connected(port) as client:
+        lines = ("Content-Type: application/json", framing)
+        await client.write(head(port, "/aios/rpc", *lines, method="POST") + b"{}")
+        assert (await client.answer()).status == 400
+        assert await client.hung_up()
+
+
 @pytest.mark.parametrize(
     "garbage",
     [b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"GET\r\n\r\n", b"GET /health HTTP/1.1\r\n\r\n"],
