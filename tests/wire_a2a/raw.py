@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -169,6 +170,38 @@ class Raw:
         return self.http.build_request(
             method, self.url + prefix + path, content=content, params=query, headers=all_headers
         )
+
+
+class Reader:
+    """A subscription that is read in the background. Make it, wait until it `began`, `await rest`."""
+
+    def __init__(self, raw: Raw, binding: str, task_id: str) -> None:
+        self.items: list[Any] = []
+        self._changed = asyncio.Event()
+        self._stream = raw.stream(binding, "SubscribeToTask", {"id": task_id})
+        self._reading = asyncio.create_task(self._read())
+
+    async def began(self, count: int = 1) -> Reader:
+        """Wait for the first items."""
+        async with asyncio.timeout(20):
+            while len(self.items) < count and not self._reading.done():
+                self._changed.clear()
+                await self._changed.wait()
+        return self
+
+    async def rest(self, within_s: float = 30) -> list[Any]:
+        """Every item, once the stream has ended."""
+        async with asyncio.timeout(within_s):
+            await self._reading
+        return self.items
+
+    async def _read(self) -> None:
+        try:
+            async for item in self._stream:
+                self.items.append(item)
+                self._changed.set()
+        finally:
+            self._changed.set()
 
 
 _PUSH = "/tasks/{taskId}/pushNotificationConfigs"

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from aiosd.sdk import connect as connect_native
-from tests.wire_a2a.raw import JSONRPC, Problem, kinds, rpc, script, send, text
+from tests.wire_a2a.raw import JSONRPC, Problem, Reader, kinds, rpc, script, send, text
 from tests.wire_a2a.receiver import Receiver
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ async def test_the_edges_out_of_an_interruption(raw: Raw, shared_stack: Stack) -
     steps = [{"ask": {"prompt": "?"}}, {"auth": {"type": "api_key"}}]
     task = (await raw.call(JSONRPC, "SendMessage", send(script(*steps))))["task"]
     task_id = task["id"]
-    follow = asyncio.create_task(raw.call(JSONRPC, "SubscribeToTask", {"id": task_id}))
-    await asyncio.sleep(0.2)
+    follow = await Reader(raw, JSONRPC, task_id).began()
     await raw.call(JSONRPC, "SendMessage", send(text("a", taskId=task_id, messageId="b")))
     await until(raw, task_id, "AUTH_REQUIRED")
     async with httpx.AsyncClient(headers=raw.headers()) as http:
@@ -75,7 +74,7 @@ async def test_the_edges_out_of_an_interruption(raw: Raw, shared_stack: Stack) -
             f"{shared_stack.http}/aios/rpc", json=rpc("aios/task.authenticate", params)
         )
         assert "result" in answer.json(), answer.text
-    items = await follow
+    items = await follow.rest()
     words = [word for word in kinds(items) if word not in ("task", "artifact")]
     assert words == ["working", "auth_required", "working", "completed"]
     assert "k-secret-1" not in str(items)
@@ -96,11 +95,10 @@ async def test_a_task_is_canceled_in_every_open_state(
     task_id = (await raw.call(JSONRPC, "SendMessage", params))["task"]["id"]
     if state != "SUBMITTED":
         await until(raw, task_id, state)
-    follow = asyncio.create_task(raw.call(JSONRPC, "SubscribeToTask", {"id": task_id}))
-    await asyncio.sleep(0.2)
+    follow = await Reader(raw, JSONRPC, task_id).began()
     canceled = await raw.call(JSONRPC, "CancelTask", {"id": task_id})
     assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
-    assert kinds(await follow)[-1] == "canceled"
+    assert kinds(await follow.rest())[-1] == "canceled"
     with pytest.raises(Problem) as caught:
         await raw.call(JSONRPC, "SendMessage", send(text("x", taskId=task_id, messageId="b")))
     assert caught.value.reason == "UNSUPPORTED_OPERATION"

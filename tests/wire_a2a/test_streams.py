@@ -12,7 +12,18 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.wire_a2a.raw import JSONRPC, REST, Problem, kinds, rpc, script, send, text
+from tests.wire_a2a.raw import (
+    BINDINGS,
+    JSONRPC,
+    REST,
+    Problem,
+    Reader,
+    kinds,
+    rpc,
+    script,
+    send,
+    text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,16 +122,12 @@ async def test_a_snapshot_and_what_follows_it_never_miss_or_repeat_a_chunk(
 async def test_any_number_of_readers_see_the_same(raw: Raw, binding: str) -> None:
     task_id = await begun(raw, {"ask": {"prompt": "?"}}, {"message": {"text": "thanks"}})
     await until(raw, task_id, "INPUT_REQUIRED")
-    readers = [
-        asyncio.create_task(raw.call(binding, "SubscribeToTask", {"id": task_id})) for _ in range(5)
-    ]
+    readers = [await Reader(raw, binding, task_id).began() for _ in range(5)]
     one = raw.stream(binding, "SubscribeToTask", {"id": task_id})
     async with aclosing(one):
         assert "task" in await anext(one)
-    await asyncio.sleep(0.2)
     await raw.call(binding, "SendMessage", send(text("x", taskId=task_id, messageId="b")))
-    async with asyncio.timeout(20):
-        seen = await asyncio.gather(*readers)
+    seen = [await reader.rest() for reader in readers]
     assert all(items[1:] == seen[0][1:] for items in seen)
     assert kinds(seen[0])[-1] == "completed"
 
@@ -156,15 +163,10 @@ async def test_tasks_streams_and_cancels_survive_the_death_of_the_daemon(
     task_id = await begun(raw, *steps, {"complete": {"result": {"ok": True}}})
     canceled_id = await begun(raw, {"sleep_ms": 60_000})
     await until(raw, canceled_id, "WORKING")
-    following = [
-        asyncio.create_task(raw.call(binding, "SubscribeToTask", {"id": task_id}))
-        for binding in ("JSONRPC", "HTTP+JSON", "GRPC")
-    ]
-    await asyncio.sleep(0.6)
+    following = [await Reader(raw, binding, task_id).began(5) for binding in BINDINGS]
     await raw.call(JSONRPC, "CancelTask", {"id": canceled_id})
     await asyncio.to_thread(stack.kill, "daemon")
-    async with asyncio.timeout(60):
-        streams = await asyncio.gather(*following)
+    streams = [await reader.rest(60) for reader in following]
     for items in streams:
         assert parts_of(items)[:30] == [str(number) for number in range(30)]
         assert kinds(items)[-1] == "completed"
@@ -275,22 +277,13 @@ async def test_thirty_readers_are_not_delayed_by_one_who_stands_still(
     head += [f"{name}: {value}" for name, value in raw.headers().items()]
     stalled.sendall(("\r\n".join([*head, "Content-Length: 0", "", ""])).encode())
     try:
-        readers = [
-            asyncio.create_task(
-                raw.call(
-                    ("JSONRPC", "HTTP+JSON", "GRPC")[number % 3], "SubscribeToTask", {"id": task_id}
-                )
-            )
-            for number in range(30)
-        ]
-        await asyncio.sleep(1)
+        readers = [await Reader(raw, BINDINGS[number % 3], task_id).began() for number in range(30)]
         await raw.call(
             JSONRPC,
             "SendMessage",
             send(text("go", taskId=task_id, messageId="b"), returnImmediately=True),
         )
-        async with asyncio.timeout(60):
-            seen = await asyncio.gather(*readers)
+        seen = [await reader.rest(60) for reader in readers]
         assert all(kinds(items)[-1] == "completed" for items in seen)
         assert all(len(parts_of(items)) == 200 for items in seen)
         began = time.monotonic()
