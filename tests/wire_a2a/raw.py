@@ -173,7 +173,7 @@ class Raw:
 
 
 class Reader:
-    """A subscription that is read in the background. Make it, wait until it `began`, `await rest`."""
+    """A subscription that is read in the background: wait until it `began`, then for the `rest`."""
 
     def __init__(self, raw: Raw, binding: str, task_id: str) -> None:
         self.items: list[Any] = []

@@ -182,7 +182,7 @@ async def test_tasks_streams_and_cancels_survive_the_death_of_the_daemon(
     assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
 
 
-@pytest.mark.req("R157", "R180")
+@pytest.mark.req("R180")
 async def test_one_task_is_the_same_on_every_wire_before_and_after_a_kill(
     start_stack: Callable[..., Stack], connect: Callable[..., Raw]
 ) -> None:

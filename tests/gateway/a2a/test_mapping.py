@@ -163,7 +163,7 @@ def test_a_number_that_a_double_cannot_hold_becomes_its_digits() -> None:
         object_text(to_struct({"n": float("inf")}))
 
 
-@pytest.mark.req("R152", "R153", "R156", "R178", "R179", "X43", "Z08", "Z09")
+@pytest.mark.req("R152", "R156", "R178", "R179", "X43", "Z08", "Z09")
 def test_every_state_has_its_place_and_none_is_unspecified() -> None:
     shown = {
         task_pb2.TaskState.Name(native): a2a_pb2.TaskState.Name(words.state(native))
