@@ -12,6 +12,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+import grpc
+
+from aiosd.api.v1 import access_service_pb2
+
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
@@ -125,6 +129,21 @@ class Stack:
         """Raise StackError, with the end of the log, if it does not run any more."""
         if self._process is None or self._process.poll() is not None:
             raise StackError(f"it does not run any more\n{self._tail()}")
+
+    def make_token(self, principal: str, *scopes: str) -> str:
+        """A bearer token of somebody else, made by the owner."""
+        with grpc.insecure_channel(f"unix:{self.socket}") as channel:
+            create = channel.unary_unary(
+                "/aiosd.api.v1.AccessService/CreateToken",
+                request_serializer=access_service_pb2.CreateTokenRequest.SerializeToString,
+                response_deserializer=access_service_pb2.CreateTokenResponse.FromString,
+            )
+            request = access_service_pb2.CreateTokenRequest(principal=principal, scopes=scopes)
+            made = create(
+                request, timeout=10, metadata=(("authorization", f"Bearer {self.token}"),)
+            )
+            secret: str = made.secret
+            return secret
 
     def approver_token(self) -> str:
         """The person's credential."""
