@@ -17,7 +17,7 @@ import structlog
 
 from aiosd import __version__
 from aiosd.adapters.http.webhook_sender import HttpWebhookSender
-from aiosd.adapters.rpc.identity import TokenFiles, owner
+from aiosd.adapters.rpc.identity import Identities, TokenFiles, approver, owner
 from aiosd.adapters.rpc.read_services import SystemService
 from aiosd.adapters.rpc.server import RpcServer
 from aiosd.adapters.rpc.tracing import exporting
@@ -39,10 +39,11 @@ from aiosd.adapters.system.redaction import Redactor
 from aiosd.adapters.system.socket_path import SocketPath
 from aiosd.adapters.system.state_dir import StateDir, harden_process
 from aiosd.adapters.system.vault import KeyedVault, vault_key_path
-from aiosd.application.access import Caller
 from aiosd.application.core import Core
 from aiosd.application.limits import Limits
 from aiosd.application.trust_ports import Trust
+from aiosd.domain.capability import PermissionLevel
+from aiosd.domain.permission import Lifetime, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +59,18 @@ log = structlog.get_logger("aiosd.daemon")
 def limits_of(settings: Settings) -> Limits:
     """The settings that rules depend on; the names are the same."""
     return Limits(**{name: getattr(settings, name) for name in Limits.__dataclass_fields__})
+
+
+def policy_of(settings: Settings) -> Policy:
+    """The table `[permissions]`."""
+    table = settings.permissions
+    return Policy(
+        auto_grant=table.auto_grant,
+        always_deny=table.always_deny,
+        require_confirmation=PermissionLevel[table.require_confirmation.upper()],
+        default_duration=Lifetime.parse(table.default_duration),
+        max_level=PermissionLevel[table.max_level.upper()],
+    )
 
 
 class Daemon:
@@ -103,6 +116,7 @@ class Daemon:
             key=open_key(settings.state_dir / "key"),
             limits=limits_of(settings),
             trust=self._trust(audit_key),
+            policy=policy_of(settings),
         )
 
         def degraded() -> Sequence[str]:
@@ -112,7 +126,7 @@ class Daemon:
 
         server = RpcServer(
             core,
-            self._identity(),
+            Identities(self._token_files(), core.tokens),
             exporting(settings.otlp_endpoint or "", __version__),
             SystemService(core, degraded, settings.default_capability or "", settings.store),
         )
@@ -152,11 +166,11 @@ class Daemon:
             audit_key=audit_key,
         )
 
-    def _identity(self) -> TokenFiles:
+    def _token_files(self) -> TokenFiles:
         credentials = open_credentials(self._settings.state_dir)
         local = owner(f"uid:{os.getuid()}")
-        approver = Caller(local.principal, frozenset({"permission:approve", "task:read"}))
-        return TokenFiles(local, {credentials.owner: local, credentials.approver: approver})
+        person = approver(local.principal)
+        return TokenFiles(local, {credentials.owner: local, credentials.approver: person})
 
     def _announce(self) -> None:
         """Say on stdout, in one line, that and where we serve (design.md 2)."""

@@ -6,11 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from aiosd.application import json_text
-from aiosd.application.access import own
+from aiosd.application.access import own, readable
 from aiosd.application.errors import PauseUnanswered
+from aiosd.application.permissions import Answered
 from aiosd.domain import lifecycle, waits
 from aiosd.domain.errors import ArgumentInvalid, InputRejected, TaskStateInvalid
 from aiosd.domain.interruption import (
+    NeedKind,
     check_options,
     refuse_credentials,
     refuse_message_credentials,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from aiosd.application.execution import Execution
     from aiosd.application.ledger import Ledger
     from aiosd.application.limits import Limits
+    from aiosd.application.permissions import Permissions
     from aiosd.application.ports import Schemas
     from aiosd.application.slots import Slots
     from aiosd.application.wakeups import Wakeups
@@ -46,6 +49,7 @@ class Control:
         execution: Execution,
         slots: Slots,
         credentials: Credentials,
+        permissions: Permissions,
         schemas: Schemas,
         wakeups: Wakeups,
         limits: Limits,
@@ -54,14 +58,16 @@ class Control:
         self._execution = execution
         self._slots = slots
         self._credentials = credentials
+        self._permissions = permissions
         self._schemas = schemas
         self._wakeups = wakeups
         self._limits = limits
 
     async def get(self, caller: Caller, task_id: str) -> Task:
         """The task as it is."""
-        caller.require("task:read")
-        return own(caller, await self._ledger.load(task_id))
+        if not caller.may("permission:approve"):
+            caller.require("task:read")
+        return readable(caller, await self._ledger.load(task_id))
 
     async def wait(
         self, caller: Caller, task_id: str, wait_ms: int, above_revision: int = 0
@@ -155,11 +161,18 @@ class Control:
 
     async def authenticate(
         self, caller: Caller, task_id: str, response: AuthResponse, interruption_id: str
-    ) -> Task:
-        """Give the credential that is asked for. Raises AuthRejected, TaskStateInvalid."""
-        caller.require("task:input")
-        task = own(caller, await self._ledger.load(task_id))
+    ) -> Answered:
+        """Give the credential or the decision that is asked for.
+
+        Raises AuthRejected, TaskStateInvalid, PermissionDenied.
+        """
+        if not caller.may("permission:approve"):
+            caller.require("task:input")
+        task = readable(caller, await self._ledger.load(task_id))
         wait = waits.open_wait(task, TaskState.AUTH_REQUIRED, "authenticate", interruption_id)
+        if wait.kind is NeedKind.HUMAN_APPROVAL:
+            return await self._permissions.answer(caller, task, wait, response)
+        caller.require("task:input")
         checked = self._credentials.check(wait, response)
 
         def command(draft: Draft, slot: bool) -> None:
@@ -167,7 +180,7 @@ class Control:
             # Only the answer that is accepted is kept, and before anybody is told of it.
             self._credentials.keep(task_id, checked)
 
-        return await self._with_slot(task, command)
+        return Answered(await self._with_slot(task, command))
 
     async def _with_slot(
         self, task: Task, command: Callable[[Draft, bool], object], *, messages: bool = False

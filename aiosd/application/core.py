@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
+from aiosd.application.access_ports import AccessRecords
 from aiosd.application.anchoring import Anchoring
 from aiosd.application.audit import Audit
 from aiosd.application.capabilities import Capabilities
@@ -17,6 +18,7 @@ from aiosd.application.creation import Creation
 from aiosd.application.credentials import Credentials
 from aiosd.application.deadlines import Deadlines
 from aiosd.application.execution import Execution
+from aiosd.application.grants import Grants
 from aiosd.application.instances import Instances
 from aiosd.application.ledger import Ledger
 from aiosd.application.messages import Drain
@@ -24,6 +26,8 @@ from aiosd.application.operating import Operating
 from aiosd.application.operation_ledger import OperationLedger
 from aiosd.application.operations import Operations
 from aiosd.application.outbox import Outgoings
+from aiosd.application.permission_requests import PermissionRequests
+from aiosd.application.permissions import Permissions
 from aiosd.application.ports import Queue, Registry, Runtimes, Store
 from aiosd.application.posting import Posting
 from aiosd.application.projection import Projection
@@ -36,11 +40,13 @@ from aiosd.application.scheduler import Scheduler
 from aiosd.application.sessions import Sessions
 from aiosd.application.slots import Slots
 from aiosd.application.subscriptions import Subscriptions
+from aiosd.application.tokens import Tokens
 from aiosd.application.trust_ports import AuditTrail, Outbox
 from aiosd.application.wakeups import Wakeups
 from aiosd.application.watch import Watch
 from aiosd.application.webhook_secrets import WebhookSafe
 from aiosd.application.webhooks import Webhooks
+from aiosd.domain.permission import Policy
 
 if TYPE_CHECKING:
     from aiosd.application.limits import Limits
@@ -48,7 +54,7 @@ if TYPE_CHECKING:
     from aiosd.application.trust_ports import Trust
 
 
-class Stores(Store, Queue, Registry, Runtimes, Outbox, AuditTrail, Protocol):
+class Stores(Store, Queue, Registry, Runtimes, Outbox, AuditTrail, AccessRecords, Protocol):
     """One adapter that is all these ports."""
 
 
@@ -65,6 +71,7 @@ class Core:
         key: bytes,
         limits: Limits,
         trust: Trust,
+        policy: Policy | None = None,
     ) -> None:
         self.limits = limits
         self.clock = clock
@@ -80,6 +87,7 @@ class Core:
         self.reporting = Reporting(self.ledger, self.credentials, schemas, ids, limits)
         self._build_operations(store, ids, schemas)
         self._build_trust(store, ids, trust)
+        self._build_access(store, ids, key, policy or Policy())
         self.execution = Execution(
             self.ledger,
             self.sessions,
@@ -96,9 +104,23 @@ class Core:
             self.execution,
             self.slots,
             self.credentials,
+            self.permissions,
             schemas,
             self.wakeups,
             limits,
+        )
+        self.permission_requests = PermissionRequests(
+            store=store,
+            registry=store,
+            ledger=self.ledger,
+            grants=self.grants,
+            permissions=self.permissions,
+            capabilities=self.capabilities,
+            control=self.control,
+            audit=self.audit,
+            ids=ids,
+            clock=clock,
+            limits=limits,
         )
         self.resolution = Resolution(self.ledger, self.creation)
         self.watch = Watch(store, self.ledger, self.wakeups)
@@ -108,7 +130,7 @@ class Core:
             store, store, self.ledger, self.watch, self.wakeups, ids, clock
         )
         self._deadlines = Deadlines(store, self.ledger, clock)
-        self._retention = Retention(store, store, clock, limits)
+        self._retention = Retention(store, store, self.ledger, clock, limits)
         # Slots before the scheduler, so that it sees what became free; the holder is told of a
         # credential before it is forgotten.
         for observer in (
@@ -120,6 +142,7 @@ class Core:
             self._deadlines.committed,
             self.watch.committed,
             self._posting.committed,
+            self.grants.committed,
         ):
             self.ledger.observe(observer)
 
@@ -148,6 +171,25 @@ class Core:
         ledger.record(self.audit.record)
         ledger.record(outgoings.record)
 
+    def _build_access(self, store: Stores, ids: Ids, key: bytes, policy: Policy) -> None:
+        clock, ledger = self.clock, self.ledger
+        self.tokens = Tokens(store, store, self.audit, ids, clock)
+        self.grants = Grants(store, store, ids, clock)
+        self.permissions = Permissions(
+            ledger=ledger,
+            grants=self.grants,
+            capabilities=self.capabilities,
+            slots=self.slots,
+            audit=self.audit,
+            policy=policy,
+            key=key,
+            ids=ids,
+            clock=clock,
+            limits=self.limits,
+        )
+        self.scheduler.admit = self.permissions.admit
+        ledger.record(self.grants.record)
+
     def _build_operations(self, store: Stores, ids: Ids, schemas: Schemas) -> None:
         clock, limits = self.clock, self.limits
         self.instances = Instances(store, self.sessions, schemas, clock)
@@ -171,6 +213,8 @@ class Core:
         """Recover; returns how many attempts wait for their provider to attach again."""
         until = self.clock.now() + self.limits.reattach_window_ms
         await self.anchoring.start()
+        await self.tokens.load()
+        await self.grants.load()
         operations = await self.operating.recover(until)
         return operations + await recover(
             queue=self.store,

@@ -207,6 +207,7 @@ class Creation:
             retried_from=new.retried_from,
             trace_parent=new.trace_parent,
             session_id=new.session_id,
+            credential_id=caller.credential_id,
         )
         return lifecycle.submit(
             task_id=self._ids.new("task"),

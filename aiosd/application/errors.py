@@ -2,7 +2,9 @@
 
 Refusal (domain)
 ├── NotFound: TaskNotFound, CapabilityNotFound, ArtifactNotFound, SubscriptionNotFound,
-│   InstanceNotFound, OperationNotFound, WebhookNotFound, DeliveryNotFound
+│   InstanceNotFound, OperationNotFound, WebhookNotFound, DeliveryNotFound,
+│   GrantNotFound, TokenNotFound
+├── RateLimited
 ├── WebhookUrlRefused, TooManyWebhooks
 ├── MethodNotSupported, OperationCursorAhead
 ├── ArgumentsRejected, RequestIdConflict, CursorInvalid, ArtifactTooLarge
@@ -103,6 +105,30 @@ class DeliveryNotFound(NotFound):
 
     def __init__(self) -> None:
         super().__init__("delivery not found")
+
+
+class GrantNotFound(NotFound):
+    """No such grant for this caller."""
+
+    reason = "GRANT_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__("grant not found")
+
+
+class TokenNotFound(NotFound):
+    """No such access token."""
+
+    reason = "TOKEN_NOT_FOUND"
+
+    def __init__(self) -> None:
+        super().__init__("token not found")
+
+
+class RateLimited(Refusal):
+    """Too many of these from one peer or principal; nothing was done (S-10, S-20)."""
+
+    reason = "RATE_LIMITED"
 
 
 class WebhookUrlRefused(Refusal):

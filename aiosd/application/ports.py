@@ -80,6 +80,11 @@ class TaskOrder(StrEnum):
     PRIORITY = "priority"
     STATE_TIME = "state_time"
 
+    def of(self, task: Task) -> int:
+        """The value that a task is sorted by."""
+        found = task.options.priority if self is TaskOrder.PRIORITY else getattr(task, self.value)
+        return int(found)
+
 
 @dataclass(frozen=True, slots=True)
 class TaskQuery:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from aiosd.application.access import own
+from aiosd.application.access import own, waits_for_approval
 from aiosd.application.errors import ArtifactNotFound, ArtifactTooLarge
+from aiosd.application.ports import TaskPage
 from aiosd.domain.artifact import Artifact
+from aiosd.domain.state import TaskState
 from aiosd.domain.task import Task
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from aiosd.application.access import Caller
     from aiosd.application.ledger import Ledger
-    from aiosd.application.ports import ArtifactRecord, Store, TaskPage, TaskQuery
+    from aiosd.application.ports import ArtifactRecord, Store, TaskQuery
     from aiosd.domain.artifact import StoredChunk
     from aiosd.domain.content import Message, Part
     from aiosd.domain.task import StateChange
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 #: What fits into one answer with room for the rest of it (S-21).
 LARGEST_ANSWER = 3_500_000
 PAGE = 64
+APPROVE = "permission:approve"
+#: States in which a task may wait for somebody.
+WAITING = (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,35 @@ class Reading:
         """A page of the caller's tasks."""
         caller.require("task:read")
         return await self._store.tasks(replace(query, principals=(caller.principal,)))
+
+    async def waiting(self, caller: Caller, query: TaskQuery) -> TaskPage:
+        """A page of the tasks that wait for this caller: its own, and whatever it may approve.
+
+        `query.states` may narrow it further; `total` is that of the page.
+        """
+        approver = caller.may(APPROVE)
+        if not approver:
+            caller.require("task:read")
+        states = tuple(one for one in WAITING if one in (query.states or (one,)))
+        asked = replace(
+            query,
+            principals=() if approver else (caller.principal,),
+            states=states,
+            limit=PAGE,
+            skip=0,
+            count=False,
+        )
+        found: list[Task] = []
+        while states:
+            page = await self._store.tasks(asked)
+            found += [one for one in page.tasks if _waits_for(caller, one)]
+            if len(found) > query.skip + query.limit or not page.more:
+                break
+            last = page.tasks[-1]
+            asked = replace(asked, after=(query.order.of(last), last.id))
+        found = found[query.skip :]
+        kept = tuple(found[: query.limit])
+        return TaskPage(kept, len(kept) if query.count else 0, len(found) > query.limit)
 
     async def history(self, task: Task) -> Sequence[StateChange]:
         """Every state change of a task that was read for its owner."""
@@ -100,3 +134,11 @@ class Reading:
         caller.require("task:read")
         task = own(caller, await self._ledger.load(task_id))
         return await self._store.messages(task.id, skip, limit)
+
+
+def _waits_for(caller: Caller, task: Task) -> bool:
+    if task.resume_pending:
+        return False
+    if waits_for_approval(task):
+        return caller.may(APPROVE)
+    return task.principal == caller.principal and caller.may("task:read")

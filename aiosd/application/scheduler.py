@@ -21,6 +21,8 @@ from aiosd.domain.state import TaskState
 from aiosd.domain.task import Phase, Task
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from aiosd.application.ledger import Ledger
     from aiosd.application.limits import Limits
     from aiosd.application.ports import Queue
@@ -61,6 +63,8 @@ class Scheduler:
         self._retrying: dict[str, tuple[Order, str]] = {}
         #: Sessions that let an offer of this task pass; others are tried first (H12).
         self._avoid: dict[str, frozenset[str]] = {}
+        #: Says what a task that may be offered is, None for one that may not (Permissions.admit).
+        self.admit: Callable[[Task], Awaitable[Task | None]] | None = None
         self._bell = asyncio.Event()
         self._stopping = False
 
@@ -145,8 +149,10 @@ class Scheduler:
             return True
         capability_id = task.request.capability_id
         self._windows.take(task_id, capability_id)
-        if task.terminal or task.phase is not Phase.QUEUED:
+        admitted = await self._admitted(task) if _queued(task) else None
+        if admitted is None or not _queued(admitted):
             return True
+        task = admitted
         session = self._sessions.available(capability_id, self._avoid.get(task_id, frozenset()))
         if session is None or not self._slots.reserve(task):
             self._return(task)
@@ -159,6 +165,15 @@ class Scheduler:
         session.offers.add(task_id)
         session.send(Offer(task, attempt, task.attempt.checkpoint, task.answers))
         return True
+
+    async def _admitted(self, task: Task) -> Task | None:
+        if self.admit is None:
+            return task
+        try:
+            return await self.admit(task)
+        except (OutcomeUnknown, Full, ReadFailed):
+            self._return(await self._ledger.resolve(task.id) or task)
+            raise ReadFailed("the store did not take it just now") from None
 
     # --- the handshake ----------------------------------------------------------------------------
 
@@ -287,3 +302,7 @@ class Scheduler:
     def _rested(self, session: Session) -> None:
         session.resting = False
         self.ring()
+
+
+def _queued(task: Task) -> bool:
+    return not task.terminal and task.phase is Phase.QUEUED

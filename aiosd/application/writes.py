@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from aiosd.application.access_writes import AccessWrite
 from aiosd.application.trust_writes import TrustWrite
 from aiosd.domain.artifact import Artifact, StoredChunk
 from aiosd.domain.capability import Capability
@@ -183,4 +184,5 @@ Write: TypeAlias = (
     | AppendOperationEvents
     | PutInstance
     | TrustWrite
+    | AccessWrite
 )

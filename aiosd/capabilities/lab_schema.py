@@ -9,6 +9,8 @@ from aiosd.capabilities.lab_parts import REFERENCES, TYPES
 Schema = dict[str, Any]
 
 TEXT: Schema = {"type": "string"}
+#: The annotation makes this argument the scope that is asked for (docs/permissions.md).
+SCOPE: Schema = {"type": "string", "maxLength": 1024, "x-aios-permission-scope": True}
 FLAG: Schema = {"type": "boolean"}
 MILLISECONDS: Schema = {"type": "integer", "minimum": 0, "maximum": 7 * 24 * 3600 * 1000}
 TIMEOUT: Schema = {**MILLISECONDS, "minimum": 1}
@@ -155,7 +157,7 @@ STEP: Schema = one_of(
 SCRIPT: Schema = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
-    "properties": {"steps": {"$ref": "#/$defs/steps"}, "scope": TEXT},
+    "properties": {"steps": {"$ref": "#/$defs/steps"}, "scope": SCOPE},
     "$defs": {
         "part": PART,
         "step": STEP,

@@ -9,6 +9,7 @@ import typer
 from aiosd import __version__
 from aiosd.ctl import (
     answers,
+    approvals,
     artifacts,
     audit,
     control,
@@ -19,6 +20,7 @@ from aiosd.ctl import (
     registry,
     run_task,
     tasks,
+    tokens,
     webhooks,
 )
 from aiosd.ctl.command import common_options
@@ -67,6 +69,7 @@ for module in (
     follow,
     control,
     answers,
+    approvals,
     judgement,
     artifacts,
     registry,
@@ -78,3 +81,4 @@ app.add_typer(artifacts.group, name="artifact")
 app.add_typer(webhooks.group, name="webhooks")
 app.add_typer(audit.group, name="audit")
 app.add_typer(operations.group, name="operations")
+app.add_typer(tokens.group, name="token")

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
@@ -23,7 +23,13 @@ import typer
 
 from aiosd.ctl import exit_code, output
 from aiosd.ctl.arguments import Typed
-from aiosd.ctl.discovery import Target, find_address, find_token
+from aiosd.ctl.discovery import (
+    Target,
+    approver_file,
+    find_address,
+    find_approver_token,
+    find_token,
+)
 from aiosd.ctl.output import Format, Output
 
 if TYPE_CHECKING:
@@ -75,13 +81,30 @@ class Session:
         """This session, filled up with the options given before the command."""
         return Session(self.target.under(other.target), self.format or other.format)
 
-    @asynccontextmanager
-    async def client(self) -> AsyncIterator[Client]:
+    def client(self) -> AbstractAsyncContextManager[Client]:
         """A connection to the daemon."""
+        address = find_address(self.target)
+        return self._connected(address, find_token(self.target, address))
+
+    def approver(self, *, needed: bool = True) -> AbstractAsyncContextManager[Client]:
+        """A connection as the person who approves; raises Typed without that credential.
+
+        Where it is not `needed`, the caller of `client` does.
+        """
+        address = find_address(self.target)
+        token = find_approver_token(self.target)
+        if token is None and needed:
+            raise Typed(
+                f"cannot read {approver_file(self.target)}: name the file of a token with the "
+                "scope permission:approve with --token-file"
+            )
+        return self._connected(address, token or find_token(self.target, address))
+
+    @asynccontextmanager
+    async def _connected(self, address: str, token: str) -> AsyncIterator[Client]:
         from aiosd.sdk import AiosdError, connect
 
-        address = find_address(self.target)
-        async with connect(address, find_token(self.target, address)) as client:
+        async with connect(address, token) as client:
             try:
                 yield client
             except AiosdError as error:

@@ -59,6 +59,22 @@ def find_token(target: Target, address: str) -> str:
     return read_token(owners) if owners is not None and owners.exists() else ""
 
 
+def find_approver_token(target: Target) -> str | None:
+    """The person's token: one that was named, else that of the state directory; None for none."""
+    named = target.token_file or os.environ.get("AIOSD_TOKEN_FILE")
+    if named:
+        return read_token(Path(named))
+    if os.environ.get("AIOSD_TOKEN"):
+        return os.environ["AIOSD_TOKEN"]
+    found = approver_file(target)
+    return read_token(found) if os.access(found, os.R_OK) else None
+
+
+def approver_file(target: Target) -> Path:
+    """Where the daemon keeps the token of the person who approves."""
+    return state_dir(target) / "approver-token"
+
+
 def read_token(path: Path) -> str:
     """The token in a file. Raises Typed when it cannot be read."""
     try:

@@ -80,7 +80,9 @@ async def replay(
                 return
 
 
-async def follow(client: Client, task_id: str, *, stops_at_questions: bool) -> task_pb2.Task:
+async def follow(
+    client: Client, task_id: str, *, stops_at_questions: bool, after: int = 0
+) -> task_pb2.Task:
     """Show what happens on stderr until the task has ended; the task as it is then.
 
     `stops_at_questions`: also end when the task waits for an answer.
@@ -89,7 +91,7 @@ async def follow(client: Client, task_id: str, *, stops_at_questions: bool) -> t
     from aiosd.sdk import requests
 
     with display(task_id) as shown:
-        async with client.subscribe(task_id, after=0) as subscription:
+        async with client.subscribe(task_id, after=after) as subscription:
             async for event in subscription:
                 shown.show(event)
                 asked = event.WhichOneof("payload") in ("input_required", "auth_required")

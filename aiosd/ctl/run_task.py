@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from aiosd.ctl.arguments import Typed, parse_duration_ms, parse_json_object, parse_object
+from aiosd.ctl.approvals import settle
 from aiosd.ctl.command import command
 from aiosd.ctl.exit_code import ExitCode
 from aiosd.ctl.follow import finish, follow
@@ -47,11 +48,15 @@ async def run(
     ] = False,
     context: Annotated[str, typer.Option(help="Context to put the task in.")] = "",
     metadata: Annotated[str | None, typer.Option(help="Metadata as a JSON object.")] = None,
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Allow it; critical ones still ask.")
+    ] = False,
 ) -> int:
     """Create a task, wait for it and print its result.
 
-    The wait also ends when the task asks something (exit codes 4 and 5). Ctrl-C ends the wait,
-    not the task.
+    What needs your approval asks for it at a terminal; elsewhere --approve gives it. The wait
+    also ends when the task asks something else (exit codes 4 and 5). Ctrl-C ends the wait, not
+    the task.
     """
     if priority not in PRIORITIES:
         raise Typed(f"--priority: {priority!r} is none of {', '.join(PRIORITIES)}")
@@ -75,17 +80,24 @@ async def run(
         if detach:
             _print_id(session, task)
             return ExitCode.COMPLETED
-        return await _wait(session, client, task, watch=watch)
+        return await _wait(session, client, task, watch=watch, approve=approve)
 
 
-async def _wait(session: Session, client: Client, task: task_pb2.Task, *, watch: bool) -> int:
+async def _wait(
+    session: Session, client: Client, task: task_pb2.Task, *, watch: bool, approve: bool
+) -> int:
     from asyncio import CancelledError
 
     try:
-        if watch:
-            ended = await follow(client, task.task_id, stops_at_questions=True)
-        else:
-            ended = await client.wait(task.task_id)
+        seen = 0
+        while True:
+            if watch:
+                ended = await follow(client, task.task_id, stops_at_questions=True, after=seen)
+            else:
+                ended = await client.wait(task.task_id)
+            seen = ended.event_head
+            if not needs_approval(ended) or not await settle(session, ended, approved=approve):
+                break
     except CancelledError:
         session.out.note(f"the task goes on: aiosctl watch|cancel {task.task_id}")
         raise
@@ -99,3 +111,11 @@ def _print_id(session: Session, task: task_pb2.Task) -> None:
         session.out.line(task.task_id)
     else:
         session.out.value(plain(task))
+
+
+def needs_approval(task: task_pb2.Task) -> bool:
+    """Whether the task waits for a person's approval."""
+    from aiosd.api.v1 import interruption_pb2, task_pb2
+
+    waits = task.state == task_pb2.TASK_STATE_AUTH_REQUIRED
+    return waits and task.interruption.kind == interruption_pb2.NEED_KIND_HUMAN_APPROVAL

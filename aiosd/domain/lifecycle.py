@@ -28,6 +28,7 @@ from aiosd.domain.event import (
 from aiosd.domain.failure import Failure, Outcome, RetryAdvice
 from aiosd.domain.state import TaskState
 from aiosd.domain.task import Acceptance, Attempt, Phase, StateChange, Task
+from aiosd.domain.waits import open_wait
 
 if TYPE_CHECKING:
     from aiosd.domain.task import TaskRequest
@@ -198,6 +199,22 @@ def reject(draft: Draft, why: str) -> None:
 def refuse_dispatch(draft: Draft, failure: Failure) -> None:
     """It can never be dispatched: capability gone, permission denied (X03)."""
     _end_failed(draft, failure, Outcome.NOT_STARTED, RetryAdvice.NONE)
+
+
+def decline(draft: Draft, interruption_id: str, by: str) -> None:
+    """A person refused what it needs: it fails and was never dispatched (R121)."""
+    wait = open_wait(draft.task, TaskState.AUTH_REQUIRED, "authenticate", interruption_id)
+    asked = wait.auth_request
+    details: dict[str, object] = {"declined_by": by}
+    if asked is not None:
+        details |= {
+            "permission": ",".join(asked.permissions),
+            "permission_level": asked.permission_level,
+            "scope": asked.permission_scope,
+            "request_id": wait.interruption_id,
+        }
+    declined = failures.permission_denied("user_declined", details)
+    _end_failed(draft, declined, _outcome_now(draft.task), RetryAdvice.NONE)
 
 
 def cancel(draft: Draft, reason: str) -> None:

@@ -64,6 +64,8 @@ class TaskRequest:
     retried_from: str = ""
     trace_parent: str = ""
     session_id: str = ""
+    #: Names the credential that asked, so that it cannot approve what it asked for (R123).
+    credential_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,8 @@ class Task:
     #: Answered by a credential that its provider has not yet been seen to use: if the process
     #: dies first, the credential is gone and must be asked for again.
     granted: Interruption | None = None
+    #: What it needs was granted or approved: it is not asked for again.
+    permitted: bool = False
     answers: tuple[PastAnswer, ...] = ()
     result: str | None = None
     result_reason: str = ""

@@ -94,6 +94,25 @@ def authorize(draft: Draft, interruption_id: str, reason: str, *, slot: bool) ->
     return wait
 
 
+def ask_approval(draft: Draft, wait: Interruption) -> None:
+    """A person must allow it before anybody is offered the task (X35): through WORKING, at once."""
+    if draft.task.state is TaskState.SUBMITTED:
+        draft.enter(TaskState.WORKING, "start", reason="permission needed", phase=Phase.QUEUED)
+    interrupt(draft, wait)
+
+
+def permit(draft: Draft) -> None:
+    """It may be dispatched: granted, or allowed by the policy."""
+    draft.update(permitted=True)
+
+
+def approve(draft: Draft, interruption_id: str, by: str, *, slot: bool) -> None:
+    """A person allowed it; it is queued and not asked for again."""
+    open_wait(draft.task, TaskState.AUTH_REQUIRED, "authenticate", interruption_id)
+    draft.update(permitted=True, granted=None)
+    _go_on(draft, "authenticate", f"approved by {by}", slot)
+
+
 def note_confirmation(draft: Draft, confirmations: int) -> None:
     """The first of two confirmations of an approval was given."""
     wait = draft.task.interruption

@@ -23,6 +23,7 @@ async def programs(tmp_path: Path) -> AsyncIterator[Programs]:
         reattach_window_ms=8000,
         max_queue_size=100_000,
         max_tasks_per_tool=10,
+        permissions__auto_grant=["*"],
     )
     yield started
     await started.aclose()

@@ -51,9 +51,10 @@ async def test_a_daemon_killed_mid_work_disturbs_neither_work_nor_watchers(
     daemon = await programs.daemon()
     await programs.provider()
     async with connect(programs.address, patience_ms=20_000) as client:
-        digest = await client.create("system.files.digest", {"path": str(tree)})
         argv = [sys.executable, "-c", LINES, str(ran), "150"]
         command = await client.create("system.process.run", {"argv": argv})
+        await programs.approve(command.task_id)
+        digest = await client.create("system.files.digest", {"path": str(tree)})
         seen: dict[str, list[event_pb2.Event]] = {digest.task_id: [], command.task_id: []}
         watchers = [
             asyncio.ensure_future(follow(client, task_id, events))
@@ -92,9 +93,10 @@ async def test_a_provider_killed_after_go_is_repeated_only_where_that_is_declare
     await programs.daemon()
     provider = await programs.provider()
     async with connect(programs.address) as client:
-        digest = await client.create("system.files.digest", {"path": str(tree)})
         argv = [sys.executable, "-c", LINES, str(ran), "100000"]
         command = await client.create("system.process.run", {"argv": argv})
+        await programs.approve(command.task_id)
+        digest = await client.create("system.files.digest", {"path": str(tree)})
         await progressed(client, command.task_id, 5)
         await progressed(client, digest.task_id, 2)
         await provider.kill()
@@ -122,6 +124,7 @@ async def test_a_frozen_provider_is_fenced_and_its_late_word_changes_nothing(
     async with connect(programs.address) as client:
         argv = [sys.executable, "-c", LINES, str(ran), "60"]
         command = await client.create("system.process.run", {"argv": argv})
+        await programs.approve(command.task_id)
         await progressed(client, command.task_id, 5)
         provider.stop()
         lost = await client.wait(command.task_id, 20_000)
@@ -129,6 +132,7 @@ async def test_a_frozen_provider_is_fenced_and_its_late_word_changes_nothing(
         provider.cont()
         # It attaches anew and works on: a new task proves that, the old one stays as it was.
         fresh = await client.create("system.process.run", {"argv": ["/bin/true"]})
+        await programs.approve(fresh.task_id)
         done = await client.wait(fresh.task_id, 20_000)
         assert done.state == task_pb2.TASK_STATE_COMPLETED
         after = await client.get(command.task_id)
@@ -165,6 +169,7 @@ async def test_sigterm_lets_running_work_go_on_under_the_next_daemon(
     async with connect(programs.address, patience_ms=20_000) as client:
         argv = [sys.executable, "-c", LINES, str(ran), "100"]
         command = await client.create("system.process.run", {"argv": argv})
+        await programs.approve(command.task_id)
         await progressed(client, command.task_id, 5)
         assert await daemon.terminate() == 0
         await programs.daemon()

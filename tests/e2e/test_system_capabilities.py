@@ -100,6 +100,7 @@ async def test_pause_stops_every_process_of_a_command_and_cancel_leaves_none(
     async with connect(programs.address) as client:
         argv = [sys.executable, "-c", TREE, str(marks), SPIN]
         task = await client.create("system.process.run", {"argv": argv})
+        await programs.approve(task.task_id)
         pids = await pids_in(marks, 2)
 
         async def all_in(letters: str) -> bool:
@@ -134,6 +135,7 @@ async def test_a_command_over_its_time_is_really_stopped(
     async with connect(programs.address) as client:
         argv = [sys.executable, "-c", SPIN, str(marks)]
         task = await client.create("system.process.run", {"argv": argv}, timeout_ms=1000)
+        await programs.approve(task.task_id)
         (pid,) = await pids_in(marks, 1)
         done = await client.wait(task.task_id, 20_000)
         assert done.state == task_pb2.TASK_STATE_FAILED

@@ -10,6 +10,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from tests.support.approving import approve
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -114,6 +116,10 @@ class Programs:
         program = Program(process, json.loads(line))
         self._started.append(program)
         return program
+
+    async def approve(self, task_id: str) -> None:
+        """Allow what a task asks for, as the person whose token is in the state directory."""
+        await approve(self.address, self.state_dir, task_id)
 
     def log(self, name: str) -> str:
         """The last words of a program's stderr."""

@@ -6,7 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from aiosd.adapters.memory import trust
+from aiosd.adapters.memory import access, trust
+from aiosd.application.access_writes import DropGrant, PutGrant, PutToken
 from aiosd.application.ports import CommitConflict
 from aiosd.application.writes import (
     AppendEvents,
@@ -63,6 +64,7 @@ class Records:
     def __init__(self, audit_key: bytes = b"") -> None:
         self.audit_key = audit_key
         self.trust = trust.TrustRecords()
+        self.access = access.Access()
         self.tasks: dict[str, Record] = {}
         self.by_state: defaultdict[TaskState, dict[str, Record]] = defaultdict(dict)
         self.keys: dict[tuple[str, str, str], IdempotencyKey] = {}
@@ -136,6 +138,8 @@ class Records:
                 instance = write.instance
                 self._check(self.instances.get(instance.id), write.expected_revision)
                 self._put(self.instances, instance.id, instance)
+            case PutGrant() | DropGrant() | PutToken():
+                access.apply(self, write)
             case _:
                 trust.apply(self, write)
 

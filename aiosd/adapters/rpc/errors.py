@@ -47,6 +47,7 @@ STATUS: dict[type[domain.Refusal], grpc.StatusCode] = {
     application.TooManyWebhooks: _Code.RESOURCE_EXHAUSTED,
     application.ArtifactTooLarge: _Code.OUT_OF_RANGE,
     application.QueueFull: _Code.RESOURCE_EXHAUSTED,
+    application.RateLimited: _Code.RESOURCE_EXHAUSTED,
     application.Full: _Code.RESOURCE_EXHAUSTED,
     application.Unauthenticated: _Code.UNAUTHENTICATED,
     application.PermissionDenied: _Code.PERMISSION_DENIED,
@@ -58,6 +59,7 @@ STATUS: dict[type[domain.Refusal], grpc.StatusCode] = {
 #: Reasons after which the same call may be tried again, and after how many seconds.
 RETRY_AFTER = {
     "QUEUE_FULL": 1,
+    "RATE_LIMITED": 60,
     "OUTCOME_UNKNOWN": 1,
     "SHUTTING_DOWN": 1,
     "STARTING": 1,

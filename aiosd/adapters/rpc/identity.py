@@ -27,30 +27,75 @@ class Identity(Protocol):
         ...
 
 
+class Issued(Protocol):
+    """Tokens that the service itself made."""
+
+    async def caller(self, text: str) -> Caller | None:
+        """Whose token this is; None for one that does not hold."""
+        ...
+
+
+class Identities:
+    """The files of the state directory first, then what was issued; all failures look alike."""
+
+    def __init__(self, files: TokenFiles, *issued: Issued) -> None:
+        self._files = files
+        self._issued = issued
+
+    async def caller(self, token: str | None) -> Caller:
+        """Raises Unauthenticated for a token that nobody knows."""
+        if token is None:
+            return self._files.local()
+        found = self._files.find(token)
+        for one in self._issued:
+            found = found or await one.caller(token)
+        if found is None:
+            raise Unauthenticated
+        return found
+
+
 class TokenFiles:
     """The tokens of the state directory: their hash decides, compared in constant time."""
 
-    def __init__(self, owner: Caller, tokens: Mapping[str, Caller]) -> None:
+    def __init__(self, owner: Caller | None, tokens: Mapping[str, Caller]) -> None:
         self._owner = owner
         self._tokens = [(_digest(token), caller) for token, caller in tokens.items()]
 
     async def caller(self, token: str | None) -> Caller:
         """The owner without a token, else the token's caller."""
         if token is None:
-            return self._owner
-        given = _digest(token)
+            return self.local()
+        found = self.find(token)
+        if found is None:
+            raise Unauthenticated
+        return found
+
+    def local(self) -> Caller:
+        """Who calls without a token; raises Unauthenticated where many users can connect."""
+        if self._owner is None:
+            raise Unauthenticated
+        return self._owner
+
+    def find(self, token: str | None) -> Caller | None:
+        """The caller of a token of the files."""
+        given = _digest(token or "")
         found = None
         for digest, caller in self._tokens:
             if hmac.compare_digest(digest, given):
                 found = caller
-        if found is None:
-            raise Unauthenticated
         return found
 
 
 def owner(principal: str) -> Caller:
     """The local owner: everything but approving what its own programs asked for (R123)."""
-    return Caller(principal, SCOPES - {"permission:approve", "admin:*"})
+    return Caller(principal, SCOPES - {"permission:approve", "admin:*"}, "owner")
+
+
+def approver(principal: str) -> Caller:
+    """The person behind the owner: answers what waits for approval and administers tokens."""
+    return Caller(
+        principal, frozenset({"permission:approve", "task:read", "token:manage"}), "approver"
+    )
 
 
 def bearer(metadata: Mapping[str, str]) -> str | None:

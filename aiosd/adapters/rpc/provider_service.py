@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import grpc
 
+    from aiosd.application.access import Caller
     from aiosd.application.core import Core
     from aiosd.application.sessions import Session
 
@@ -83,10 +84,10 @@ class ProviderService(ProviderServiceServicer):
         self, request_iterator: AsyncIterator[wire.AttachRequest], context: Context
     ) -> AsyncIterator[wire.AttachResponse]:
         who = caller.get()
-        who.require("provider:attach")
+        who.require_attach()
         link = Link()
         self._links.add(link)
-        reader = asyncio.ensure_future(self._read(request_iterator, who.principal, link))
+        reader = asyncio.ensure_future(self._read(request_iterator, who, link))
         try:
             async for batch in link.batches():
                 now = self._core.clock.now()
@@ -101,7 +102,7 @@ class ProviderService(ProviderServiceServicer):
             await asyncio.gather(reader, return_exceptions=True)
 
     async def _read(
-        self, requests: AsyncIterator[wire.AttachRequest], principal: str, link: Link
+        self, requests: AsyncIterator[wire.AttachRequest], who: Caller, link: Link
     ) -> None:
         """Read until the stream ends; an end without Detach leaves the lease running."""
         session: Session | None = None
@@ -109,7 +110,7 @@ class ProviderService(ProviderServiceServicer):
             async for request in requests:
                 for message in request.messages:
                     if session is None:
-                        session = await self._attach(message, principal, link)
+                        session = await self._attach(message, who, link)
                     elif await self._take(session, message, link):
                         return
         except Exception as error:
@@ -120,14 +121,16 @@ class ProviderService(ProviderServiceServicer):
                 self._core.execution.disconnect(session, link)
             link.finish(None)
 
-    async def _attach(self, message: wire.ProviderMessage, principal: str, link: Link) -> Session:
+    async def _attach(self, message: wire.ProviderMessage, who: Caller, link: Link) -> Session:
         if message.WhichOneof("message") != "hello":
             raise ArgumentInvalid("hello", "must be the first message of a stream")
         hello = codec.from_hello(message.hello)
+        for capability in hello.capabilities:
+            who.require_offer(capability.id)
         if hello.instance is not None:
-            self._core.instances.check(hello.instance, principal)
+            self._core.instances.check(hello.instance, who.principal)
         await self._core.capabilities.remember(hello.capabilities)
-        return await self._core.execution.attach(hello, principal, link)
+        return await self._core.execution.attach(hello, who.principal, link)
 
     async def _take(self, session: Session, message: wire.ProviderMessage, link: Link) -> bool:
         """Handle one message; True after Detach."""

@@ -8,9 +8,11 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from aiosd.adapters.rpc.access_service import AccessService
 from aiosd.adapters.rpc.audit_service import AuditService
 from aiosd.adapters.rpc.guard import Guard
 from aiosd.adapters.rpc.operation_service import OperationService
+from aiosd.adapters.rpc.permission_service import PermissionService
 from aiosd.adapters.rpc.provider_service import ProviderService
 from aiosd.adapters.rpc.read_services import (
     ArtifactService,
@@ -20,10 +22,11 @@ from aiosd.adapters.rpc.read_services import (
 )
 from aiosd.adapters.rpc.session_service import SessionService
 from aiosd.adapters.rpc.task_service import TaskService
-from aiosd.adapters.rpc.unimplemented import add_unimplemented
 from aiosd.adapters.rpc.webhook_service import WebhookService
 from aiosd.api.provider.v1 import provider_service_pb2, provider_service_pb2_grpc
 from aiosd.api.v1 import (
+    access_service_pb2,
+    access_service_pb2_grpc,
     artifact_service_pb2,
     artifact_service_pb2_grpc,
     audit_service_pb2,
@@ -32,6 +35,8 @@ from aiosd.api.v1 import (
     capability_service_pb2_grpc,
     operation_service_pb2,
     operation_service_pb2_grpc,
+    permission_service_pb2,
+    permission_service_pb2_grpc,
     session_service_pb2,
     session_service_pb2_grpc,
     subscription_service_pb2,
@@ -150,6 +155,16 @@ class RpcServer:
                 audit_service_pb2_grpc.add_AuditServiceServicer_to_server,
             ),
             (
+                permission_service_pb2.DESCRIPTOR,
+                PermissionService(core),
+                permission_service_pb2_grpc.add_PermissionServiceServicer_to_server,
+            ),
+            (
+                access_service_pb2.DESCRIPTOR,
+                AccessService(core),
+                access_service_pb2_grpc.add_AccessServiceServicer_to_server,
+            ),
+            (
                 system_service_pb2.DESCRIPTOR,
                 system,
                 system_service_pb2_grpc.add_SystemServiceServicer_to_server,
@@ -167,6 +182,5 @@ class RpcServer:
                 names.append(service.full_name)
             # After the guard: gRPC takes the methods of a servicer as they are at this moment.
             add(servicer, server)
-        names += add_unimplemented(server, self._guard)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection(names, server)

@@ -65,7 +65,9 @@ class TaskService(TaskServiceServicer):
         self, request: wire.ListTasksRequest, context: Context
     ) -> wire.ListTasksResponse:
         query = codec.from_list(request)
-        page = await self._core.reading.tasks(caller.get(), query)
+        reading = self._core.reading
+        list_tasks = reading.waiting if request.waiting_for_me else reading.tasks
+        page = await list_tasks(caller.get(), query)
         now = self._core.clock.now()
         encoded = []
         for task in page.tasks:
@@ -116,10 +118,14 @@ class TaskService(TaskServiceServicer):
         self, request: wire.AuthenticateTaskRequest, context: Context
     ) -> wire.AuthenticateTaskResponse:
         response = from_auth_response(request.auth_response, "auth_response")
-        task = await self._core.control.authenticate(
+        answered = await self._core.control.authenticate(
             caller.get(), request.task_id, response, request.interruption_id
         )
-        return wire.AuthenticateTaskResponse(task=await self._whole(task))
+        return wire.AuthenticateTaskResponse(
+            task=await self._whole(answered.task),
+            confirmations=answered.confirmations,
+            confirmation_id=answered.confirmation_id,
+        )
 
     async def SubscribeToTask(
         self, request: wire.SubscribeToTaskRequest, context: Context

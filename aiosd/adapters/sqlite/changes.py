@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aiosd.adapters.sqlite import content, outbox, rows, runtimes, trail
+from aiosd.adapters.sqlite import access, content, outbox, rows, runtimes, trail
+from aiosd.application.access_writes import DropGrant, PutGrant, PutToken
 from aiosd.application.ports import CommitConflict
 from aiosd.application.trust_writes import (
     AddDelivery,
@@ -252,4 +253,7 @@ _ENCODERS: dict[type[Write], Callable[..., Change]] = {
     PutSecret: outbox.put_secret,
     DropSecret: outbox.drop_secret,
     AppendAudit: trail.append_audit,
+    PutGrant: access.put_grant,
+    DropGrant: access.drop_grant,
+    PutToken: access.put_token,
 }
