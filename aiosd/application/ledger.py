@@ -163,6 +163,12 @@ class Ledger:
                 await signal.wait()
         return await self.load(task_id)
 
+    def forget(self, task_ids: Sequence[str]) -> None:
+        """The store has deleted these; whoever follows one is told."""
+        for task_id in task_ids:
+            self._cache.pop(task_id, None)
+            self._wakeups.notify(task_id)
+
     async def settle(self) -> None:
         """Wait for changes under way; used when the daemon stops."""
         while self._running:

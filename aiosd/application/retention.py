@@ -6,9 +6,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from aiosd.application.alarm import Alarm
-from aiosd.application.ports import CommitUnknown, StoreFull
+from aiosd.application.ports import CommitUnknown, ReadFailed, StoreFull
 
 if TYPE_CHECKING:
+    from aiosd.application.ledger import Ledger
     from aiosd.application.limits import Limits
     from aiosd.application.ports import Clock, Queue, Runtimes
 
@@ -20,9 +21,12 @@ PAGE = 200
 class Retention:
     """A slow loop that deletes in small steps."""
 
-    def __init__(self, queue: Queue, runtimes: Runtimes, clock: Clock, limits: Limits) -> None:
+    def __init__(
+        self, queue: Queue, runtimes: Runtimes, ledger: Ledger, clock: Clock, limits: Limits
+    ) -> None:
         self._queue = queue
         self._runtimes = runtimes
+        self._ledger = ledger
         self._clock = clock
         self._limits = limits
         self._alarm = Alarm(clock)
@@ -30,7 +34,8 @@ class Retention:
     async def run(self) -> None:
         """Sweep, then rest."""
         while True:
-            with suppress(CommitUnknown, StoreFull):  # the next sweep asks the store again
+            # The next sweep asks the store again.
+            with suppress(CommitUnknown, StoreFull, ReadFailed):
                 await self.sweep()
             rested = self._clock.now() + EVERY_MS
             while self._clock.now() < rested:
@@ -47,6 +52,7 @@ class Retention:
         while True:
             ids = await self._queue.expired(ended_before, PAGE)
             await self._queue.forget(ids, keys_before)
+            self._ledger.forget(ids)
             total += len(ids)
             if len(ids) < PAGE:
                 return total
