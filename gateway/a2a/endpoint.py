@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,8 @@ CARD_SECONDS: Final = 30
 
 def routes(context: GatewayContext) -> list[BaseRoute]:
     """The routes of this wire. `{url}` and `{url}/` are the same place, without a redirect."""
+    # The SDK logs what it cannot read, payload and all; our own log tells what failed here.
+    logging.getLogger("a2a").setLevel(logging.CRITICAL)
     admission = Admission(context.daemon)
     cards = Cards(context)
     handler = Handler(context, admission, cards)

@@ -105,8 +105,12 @@ _FIELDS: Final = {
     "webhook.url": "url",
     "url": "url",
 }
-_BUSY: Final = frozenset({"QUEUE_FULL", "RATE_LIMITED", "STORE_FULL", "PAUSE_UNANSWERED"})
-_UNAVAILABLE: Final = frozenset({UNAVAILABLE, TIMED_OUT, "SHUTTING_DOWN", "STARTING"})
+_BUSY: Final = frozenset(
+    {"QUEUE_FULL", "RATE_LIMITED", "STORE_FULL", "PAUSE_UNANSWERED", "TOO_MANY_WEBHOOKS"}
+)
+_UNAVAILABLE: Final = frozenset(
+    {UNAVAILABLE, TIMED_OUT, "UNAVAILABLE", "SHUTTING_DOWN", "STARTING"}
+)
 _SNAKE: Final = re.compile(r"_([a-z])")
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import subprocess
+import sys
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -147,15 +150,14 @@ def put(value: Any, old: str, new: str) -> Any:
 
 async def stranger_token(stack: Stack) -> str:
     """The token of a principal that has nothing of the owner's."""
-    import sys
-
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "aiosd.ctl",
-        "token",
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+    scopes = ("task:create", "task:read", "task:control", "task:input", "webhook:manage")
+    command = [sys.executable, "-m", "aiosd.ctl", "token", "create", "--principal", "stranger"]
+    command += [word for scope in scopes for word in ("--scope", scope)]
+    command += ["--socket", str(stack.socket), "-o", "json"]
+    done = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, check=False, timeout=30
     )
-    await process.communicate()
-    return stack.approver_token()
+    if "No such command" in done.stderr:
+        pytest.skip("this version has no tokens of other principals")
+    assert done.returncode == 0, done.stderr
+    return str(json.loads(done.stdout)["token"])
