@@ -140,6 +140,7 @@ async def play(programs: Programs, tmp_path: Path, seeds: range) -> Rounds:
     return rounds
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.req("R163", "R165", "R166", "R167", "I16", "I17", "I19")
 async def test_operations_tell_the_truth_whoever_is_killed(
     programs: Programs, tmp_path: Path
