@@ -32,6 +32,7 @@ from aiosd.adapters.system.credentials import (
     open_credentials,
     open_key,
     owner_token_path,
+    read_secret,
 )
 from aiosd.adapters.system.ids import SystemIds
 from aiosd.adapters.system.notify import Notifier
@@ -81,6 +82,7 @@ class Daemon:
         #: Knows live secrets; the one that the log goes through, so that it shows none.
         self._redactor = redactor or Redactor()
         self._stop = asyncio.Event()
+        self._grpc_tcp = ""
 
     async def run(self) -> None:
         """Serve until SIGTERM, SIGINT or `stop()`.
@@ -130,6 +132,7 @@ class Daemon:
             exporting(settings.otlp_endpoint or "", __version__),
             SystemService(core, degraded, settings.default_capability or "", settings.store),
         )
+        self._bind_tcp(server)
         with socket.binding():
             server.bind(f"unix:{settings.socket}")
             await server.start()
@@ -172,6 +175,25 @@ class Daemon:
         person = approver(local.principal)
         return TokenFiles(local, {credentials.owner: local, credentials.approver: person})
 
+    def _bind_tcp(self, server: RpcServer) -> None:
+        """Serve on TCP where the settings ask for it (S-09)."""
+        settings = self._settings
+        if settings.grpc_tcp is None:
+            return
+        address = str(settings.grpc_tcp)
+        key, certificate = settings.grpc_tls_key, settings.grpc_tls_certificate
+        if key is None or certificate is None:
+            port = server.bind(address)
+        else:
+            authorities = settings.grpc_tls_client_ca
+            port = server.bind_tls(
+                address,
+                read_secret(key).encode(),
+                certificate.read_bytes(),
+                authorities.read_bytes() if authorities is not None else b"",
+            )
+        self._grpc_tcp = f"{settings.grpc_tcp.host}:{port}"
+
     def _announce(self) -> None:
         """Say on stdout, in one line, that and where we serve (design.md 2)."""
         state_dir = self._settings.state_dir
@@ -183,6 +205,8 @@ class Daemon:
             "token_file": str(owner_token_path(state_dir)),
             "approver_token_file": str(approver_token_path(state_dir)),
         }
+        if self._grpc_tcp:
+            line["grpc_tcp"] = self._grpc_tcp
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
         Notifier.from_environ(os.environ).ready()

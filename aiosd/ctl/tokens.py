@@ -33,7 +33,7 @@ async def create(
     from aiosd.ctl.access_calls import create_token
 
     ends = 0 if lifetime is None else parse_duration_ms(lifetime)
-    async with session.approver() as client:
+    async with session.approver(needed=False) as client:
         made = await create_token(client, principal, scope, ends)
     if session.out.for_people:
         session.out.line(made.secret)
@@ -48,7 +48,7 @@ async def list_(session: Session) -> None:
     from aiosd.ctl.access_calls import list_tokens
     from aiosd.ctl.plain import plain
 
-    async with session.approver() as client:
+    async with session.approver(needed=False) as client:
         found = await list_tokens(client)
     session.out.rows(COLUMNS, map(_row, found), [plain(one) for one in found])
 
@@ -60,7 +60,7 @@ async def revoke(
     """End a token at once."""
     from aiosd.ctl.access_calls import revoke_token
 
-    async with session.approver() as client:
+    async with session.approver(needed=False) as client:
         await revoke_token(client, token_id)
     if session.out.for_people:
         session.out.line(f"{token_id}  revoked")

@@ -16,6 +16,8 @@ from aiosd.settings.values import (
     lifetime,
     loopback_address,
     nothing_when_empty,
+    optional_address,
+    optional_path,
     origin,
     truth,
     webhook_target,
@@ -87,6 +89,33 @@ class Settings(BaseModel):
     a2a_grpc: ListenAddress = Field(
         default=HostPort("127.0.0.1", 9528),
         description="HOST:PORT of A2A over gRPC. Loopback only; port 0 takes any free port.",
+    )
+    grpc_tcp: Annotated[HostPort | None, BeforeValidator(optional_address)] = Field(
+        default=None,
+        description="HOST:PORT of the native gRPC service over TCP, beside the socket; port 0 "
+        "takes any free port. Needs a certificate, or `grpc_insecure_loopback`. Unset: none.",
+    )
+    grpc_tls_certificate: Annotated[Path | None, BeforeValidator(optional_path)] = Field(
+        default=None, description="PEM file with the certificate chain of `grpc_tcp`."
+    )
+    grpc_tls_key: Annotated[Path | None, BeforeValidator(optional_path)] = Field(
+        default=None, description="PEM file with the private key of `grpc_tls_certificate`."
+    )
+    grpc_tls_client_ca: Annotated[Path | None, BeforeValidator(optional_path)] = Field(
+        default=None,
+        description="PEM file with the authorities of client certificates. Set: every caller "
+        "must show one, and the URI in its subject alternative name is the principal. Unset: "
+        "callers need a token.",
+    )
+    grpc_insecure_loopback: Annotated[bool, BeforeValidator(truth)] = Field(
+        default=False,
+        description="Serve `grpc_tcp` without TLS. On a loopback address only, and callers need "
+        "a token.",
+    )
+    multi_user: Annotated[bool, BeforeValidator(truth)] = Field(
+        default=False,
+        description="Let other local users connect: the socket is open to all, calls without a "
+        "token are refused, and `mint.sock` beside it gives each user a token for 5 minutes.",
     )
     http_allowed_hosts: Annotated[Words, AfterValidator(each(host_name))] = Field(
         default=(),
@@ -270,9 +299,24 @@ class Settings(BaseModel):
                 f"heartbeat_interval_ms ({self.heartbeat_interval_ms}) must be less than "
                 f"lease_ms ({self.lease_ms})"
             )
+        if self.grpc_tcp is not None:
+            self._check_grpc_tcp(self.grpc_tcp)
         if self.webhook_connect_timeout_ms > self.webhook_timeout_ms:
             raise ValueError(
                 f"webhook_connect_timeout_ms ({self.webhook_connect_timeout_ms}) must be at most "
                 f"webhook_timeout_ms ({self.webhook_timeout_ms})"
             )
         return self
+
+    def _check_grpc_tcp(self, address: HostPort) -> None:
+        certified = self.grpc_tls_certificate is not None and self.grpc_tls_key is not None
+        if self.grpc_insecure_loopback:
+            if not address.is_loopback or certified:
+                raise ValueError(
+                    "grpc_insecure_loopback: only for a loopback address without a certificate"
+                )
+        elif not certified:
+            raise ValueError(
+                "grpc_tcp: needs grpc_tls_certificate and grpc_tls_key, or on a loopback "
+                "address grpc_insecure_loopback"
+            )

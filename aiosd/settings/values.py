@@ -61,6 +61,16 @@ def loopback_address(value: object) -> HostPort:
     return address
 
 
+def optional_address(value: object) -> HostPort | None:
+    """HOST:PORT, or nothing."""
+    return None if value is None or value == "" else HostPort.parse(value)
+
+
+def optional_path(value: object) -> Path | None:
+    """A path as `absolute_path` takes it, or nothing."""
+    return None if value is None or value == "" else absolute_path(value)
+
+
 def absolute_path(value: object) -> Path:
     """A path with `~` expanded, made absolute against the working directory."""
     if isinstance(value, str):

@@ -9,9 +9,11 @@ import asyncio
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from aiosd.adapters.rpc.authorization import authorize, scopes_of
 from aiosd.adapters.rpc.errors import status_of
 from aiosd.adapters.rpc.identity import Identity, bearer
 from aiosd.adapters.rpc.origins import changes_state, origin_of, subject
+from aiosd.adapters.rpc.peers import Failures, certified, is_local
 from aiosd.application.errors import PermissionDenied, Starting, Unauthenticated
 from aiosd.application.origin import origin
 from aiosd.domain.errors import Refusal
@@ -37,6 +39,7 @@ class Guard:
     def __init__(self, identity: Identity, tracing: Tracing, audit: Audit) -> None:
         self._identity = identity
         self._audit = audit
+        self._failures = Failures()
         self._tracing = tracing
         #: False until recovery is done: every call is answered with UNAVAILABLE.
         self.open = False
@@ -50,11 +53,11 @@ class Guard:
 
     def unary(self, handler: Callable[..., Any], method: MethodDescriptor) -> Callable[..., Any]:
         """The guarded form of a method with one response."""
-        name = method.full_name
+        name, wanted = method.full_name, scopes_of(method)
 
         async def guarded(request: Any, context: Any) -> Any:
             try:
-                await self._enter(context, method, request)
+                await self._enter(context, method, request, wanted)
                 with self._tracing.span(name):
                     return await handler(request, context)
             except asyncio.CancelledError:
@@ -67,11 +70,11 @@ class Guard:
 
     def stream(self, handler: Callable[..., Any], method: MethodDescriptor) -> Callable[..., Any]:
         """The guarded form of a method with many responses."""
-        name = method.full_name
+        name, wanted = method.full_name, scopes_of(method)
 
         async def guarded(request: Any, context: Any) -> AsyncIterator[Any]:
             try:
-                await self._enter(context, method, request)
+                await self._enter(context, method, request, wanted)
                 with self._tracing.span(name):
                     async for response in handler(request, context):
                         yield response
@@ -83,17 +86,35 @@ class Guard:
 
         return guarded
 
-    async def _enter(self, context: Any, method: MethodDescriptor, request: Any) -> None:
+    async def _enter(
+        self, context: Any, method: MethodDescriptor, request: Any, wanted: tuple[str, ...]
+    ) -> None:
         if not self.open:
             raise Starting
         metadata = {
             key: value for key, value in context.invocation_metadata() if isinstance(value, str)
         }
         origin.set(origin_of("", method.name, request))
-        who = await self._identity.caller(bearer(metadata))
+        who = await self._identify(context, metadata)
         caller.set(who)
         origin.set(origin_of(who.principal, method.name, request))
         trace_parent.set(self._tracing.accept(metadata))
+        authorize(who, wanted)
+
+    async def _identify(self, context: Any, metadata: dict[str, str]) -> Caller:
+        local = is_local(context)
+        try:
+            token = bearer(metadata)
+            if token is None and not local:
+                named = certified(context)
+                if named is None:
+                    raise Unauthenticated
+                return named
+            return await self._identity.caller(token)
+        except Unauthenticated:
+            if not local:
+                self._failures.add(context.peer())
+            raise
 
     async def _refused(self, error: Exception, method: MethodDescriptor, request: Any) -> None:
         """Record a refusal before it is answered: of a change, or of somebody who may not."""

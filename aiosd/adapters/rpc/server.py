@@ -91,6 +91,19 @@ class RpcServer:
         """Add an address; returns the port of a TCP one. Raises RuntimeError when it cannot."""
         return self._server.add_insecure_port(address)
 
+    def bind_tls(self, address: str, key: bytes, certificate: bytes, clients: bytes) -> int:
+        """Add a TCP address with TLS; returns its port. Raises RuntimeError when it cannot.
+
+        Callers show a certificate that `clients`, certificates of authorities in PEM, vouch for;
+        where that is empty they need a token (S-09).
+        """
+        credentials = grpc.ssl_server_credentials(
+            [(key, certificate)],
+            root_certificates=clients or None,
+            require_client_auth=bool(clients),
+        )
+        return self._server.add_secure_port(address, credentials)
+
     async def start(self) -> None:
         """Answer: health with NOT_SERVING, everything else with UNAVAILABLE."""
         await self._health.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
