@@ -230,7 +230,7 @@ class Scheduler:
             del session.held[task_id]
         session.send(OfferWithdrawn(task_id, attempt))
         if started:
-            await self._take_back(session, task_id, attempt)
+            await self._take_back(session, task_id, attempt, "provider lost before the go-ahead")
         await self._look_again(task_id)
 
     def _accepted_again(self, session: Session, task_id: str, attempt: int) -> None:
@@ -241,24 +241,29 @@ class Scheduler:
         elif held.go:
             session.send(Go(task_id, attempt))
 
-    async def _take_back(self, session: Session, task_id: str, attempt: int) -> None:
-        """The session ended while its accept was being stored: the go-ahead was never written."""
+    async def _take_back(self, session: Session, task_id: str, attempt: int, why: str) -> None:
+        """The attempt certainly did not begin: it is queued as if it had never been accepted."""
 
         def command(draft: Draft) -> None:
             current = draft.task.attempt
             if current.holder == session.id and current.number == attempt:
-                lifecycle.requeue(draft, "provider lost before the go-ahead")
+                lifecycle.requeue(draft, why)
 
         await self._ledger.insist(task_id, command)
 
     async def reject(
         self, session: Session, task_id: str, attempt: int, *, busy: bool, reason: str
     ) -> None:
-        """A provider declines an offer: not now, or not at all."""
+        """A provider declines an offer: not now, or not at all.
+
+        A late accept of an earlier offer may have won the attempt meanwhile. Then the provider
+        says that it has not begun, and will not, whatever go-ahead was written.
+        """
         offer = self._offers.get(task_id)
-        if offer is None or offer.session is not session or offer.attempt != attempt:
+        if offer is not None and (offer.session is not session or offer.attempt != attempt):
             return
-        if offer.accepted:
+        if offer is None or offer.accepted:
+            await self._declined_after_accept(session, task_id, attempt)
             return
         self._end_offer(task_id)
         if busy:
@@ -270,6 +275,16 @@ class Scheduler:
         except Refusal:
             await self._ledger.resolve(task_id)
             await self._look_again(task_id)
+
+    async def _declined_after_accept(self, session: Session, task_id: str, attempt: int) -> None:
+        held = session.held.get(task_id)
+        task = await self._ledger.load(task_id)
+        if held is None or held.attempt != attempt or task is None or task.attempt.reports:
+            return
+        if session.held.get(task_id) is held:
+            del session.held[task_id]  # a start that is still being stored is given back then
+            self._shun(task_id, session)
+            await self._take_back(session, task_id, attempt, "declined before it began")
 
     def _end_offer(self, task_id: str) -> OnOffer | None:
         offer = self._offers.pop(task_id, None)

@@ -226,6 +226,27 @@ async def test_an_accept_said_twice_is_answered_with_go(stage: Stage) -> None:
 
 
 @on_stage()
+@pytest.mark.req("I14", "I10", "H12")
+async def test_declining_what_a_late_accept_of_an_earlier_offer_has_won_frees_the_task(
+    stage: Stage,
+) -> None:
+    hand = await Hand(stage, "sess-1", accepts=False).attach()
+    task = await stage.create()
+    await stage.pass_time(1_400)  # the first offer was withdrawn, there is a second
+    assert len(hand.heard(Offer)) == 2
+    hand.accept(task.id)  # meant for the first
+    await stage.settle()
+    assert hand.heard(Go, task)
+    await hand.reject(task.id, busy=True)  # meant for the second
+    await stage.pass_time(500)
+    assert len(hand.heard(Offer)) == 3
+    hand.accept(task.id)
+    await stage.settle()
+    await hand.say(task, DONE)
+    assert (await stage.now(task)).state is S.COMPLETED
+
+
+@on_stage()
 @pytest.mark.req("I14", "I05")
 @pytest.mark.parametrize("fault", ["unknown", "failed", "full"])
 async def test_go_is_said_only_when_the_start_is_stored(stage: Stage, fault: str) -> None:
