@@ -77,6 +77,7 @@ class Daemon:
 
     def kill(self) -> None:
         """SIGKILL."""
+        self._world.excuse("daemon", 4)
         self.process.kill()
         self.buried.append(self.process)
         self.core = None

@@ -22,7 +22,7 @@ from aiosd.domain.failure import Outcome, RetryAdvice
 from aiosd.domain.state import TERMINAL, TRANSITIONS, TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from aiosd.adapters.memory.records import Record
     from aiosd.domain.event import Event
@@ -50,6 +50,7 @@ def judge(world: World) -> list[str]:
             check_outcome(world, record.task, everything),
         ):
             found += [f"{task_id[-4:]}: {what}" for what in verdict]
+    found += check_losses(world, commits)
     found += check_limits(world)
     found += check_promises(world)
     found += check_watchers(world)
@@ -220,6 +221,26 @@ def check_outcome(world: World, task: Task, events: Sequence[Event]) -> Iterator
 
 def _tokens(world: World, task_id: str) -> set[str]:
     return {f"{one.session}/{one.attempt}" for one in world.executions[task_id]}
+
+
+def check_losses(world: World, commits: Mapping[str, Sequence[Stored]]) -> Iterator[str]:
+    """Nobody is declared lost who could show signs of life all the time (I18)."""
+    limits = world.limits
+    patience = (limits.lease_ms + limits.reattach_window_ms) / 1000 + 2
+    for task_id, changes in commits.items():
+        for before, after in pairwise(changes):
+            lost = any(
+                isinstance(one.payload, AttemptChanged) and one.payload.change == "lost"
+                for one in world.faults.events
+                if one.task_id == task_id
+                and before.task.event_head < one.sequence <= after.task.event_head
+            )
+            name = before.task.attempt.holder.partition("-")[0]
+            if lost and not any(
+                who in (name, "daemon") and begun <= after.time <= until + patience
+                for who, begun, until in world.excuses
+            ):
+                yield f"{task_id[-4:]}: {before.task.attempt.holder} was lost for no reason"
 
 
 def check_limits(world: World) -> Iterator[str]:

@@ -75,6 +75,7 @@ class Provider:
 
     def die(self, *, silent: bool = False) -> None:
         """SIGKILL; `silent` as when its machine loses power: the stream does not end."""
+        self._world.excuse(self.name)
         self.process.kill()
         self.buried.append(self.process)
         self.running = False
@@ -84,16 +85,19 @@ class Provider:
 
     def cut(self) -> None:
         """The connection breaks; the program goes on."""
+        self._world.excuse(self.name)
         if self._stream is not None:
             self._stream.cut()
 
     def stall(self, seconds: float) -> None:
         """The connection carries nothing for a while."""
+        self._world.excuse(self.name, seconds)
         if self._stream is not None:
             self._stream.stall(seconds)
 
     def detach(self) -> None:
         """It ends in order, whatever it was doing."""
+        self._world.excuse(self.name)
         if self._stream is not None:
             self._stream.to_daemon.put(Detach())
         self.process.kill()

@@ -72,7 +72,7 @@ class World:
             max_tasks_per_tool=2,
             max_queue_size=8,
             heartbeat_interval_ms=1_000,
-            lease_ms=3_000,
+            lease_ms=4_000,
             reattach_window_ms=5_000,
             offer_timeout_ms=1_000,
             cancel_grace_ms=1_000,
@@ -100,6 +100,8 @@ class World:
         self.executions: defaultdict[str, list[Execution]] = defaultdict(list)
         self.watchers: list[Watcher] = []
         self.answers: defaultdict[tuple[str, str], list[tuple[str, str, bool]]] = defaultdict(list)
+        #: (who, from, until): what may excuse the loss of a provider.
+        self.excuses: list[tuple[str, float, float]] = []
         self.used: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
         self._answer_count = 0
         self._work: set[asyncio.Task[None]] = set()
@@ -120,6 +122,11 @@ class World:
     def note(self, where: str, what: str) -> None:
         """Something worth reading when a seed fails."""
         self.notes.append((asyncio.get_running_loop().time(), where, what))
+
+    def excuse(self, who: str, seconds: float = 0) -> None:
+        """Somebody is, or will be, unable to show signs of life."""
+        now = asyncio.get_running_loop().time()
+        self.excuses.append((who, now, now + seconds))
 
     def blame(self, where: str, what: str) -> None:
         """A violation that a party saw itself."""
@@ -256,6 +263,7 @@ class World:
             self.daemon.start()  # nobody else did
 
     def _freeze(self, provider: Provider, seconds: float) -> None:
+        self.excuse(provider.name, seconds)
         process = provider.process
         if process.alive:
             process.freeze()
