@@ -25,7 +25,7 @@ from aiosd.domain.failure import TIMEOUT
 from aiosd.domain.state import TaskState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from aiosd.application.credentials import Credentials
     from aiosd.application.ledger import Ledger
@@ -63,7 +63,7 @@ class Execution:
         self._clock = clock
         self._limits = limits
         self._inboxes: dict[tuple[str, str], Inbox] = {}
-        self._accepting: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[None]] = set()
 
     # --- attaching --------------------------------------------------------------------------------
 
@@ -187,9 +187,18 @@ class Execution:
 
     def accept(self, session: Session, task_id: str, attempt: int) -> None:
         """A provider takes an offer; its stream is read on while the start is stored."""
-        work = asyncio.ensure_future(self._scheduler.accept(session, task_id, attempt))
-        self._accepting.add(work)
-        work.add_done_callback(self._accepting.discard)
+        self._spawn(self._scheduler.accept(session, task_id, attempt))
+
+    def reject(
+        self, session: Session, task_id: str, attempt: int, *, busy: bool, reason: str
+    ) -> None:
+        """A provider declines an offer; its stream is read on while that is stored."""
+        self._spawn(self._scheduler.reject(session, task_id, attempt, busy=busy, reason=reason))
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
     def change_credits(self, session: Session, credits: int) -> None:
         """A provider can hold more or fewer attempts."""

@@ -105,9 +105,7 @@ class Hand:
     async def reject(self, task_id: str, *, busy: bool) -> None:
         """Decline an offer."""
         assert self.session is not None
-        await self._stage.core.scheduler.reject(
-            self.session, task_id, 1, busy=busy, reason="not mine"
-        )
+        self._stage.core.execution.reject(self.session, task_id, 1, busy=busy, reason="not mine")
         await self._stage.settle()
 
     async def say(self, task: Task, *said: Any, attempt: int = 1, number: int = 0) -> None:

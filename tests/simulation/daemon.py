@@ -139,7 +139,7 @@ class Daemon:
             case Accept():
                 core.execution.accept(session, message.task_id, message.attempt)
             case Reject():
-                await core.scheduler.reject(
+                core.execution.reject(
                     session, message.task_id, message.attempt, busy=message.busy, reason="no"
                 )
             case Detach():

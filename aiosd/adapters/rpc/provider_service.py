@@ -152,7 +152,7 @@ class ProviderService(ProviderServiceServicer):
                 core.execution.accept(session, accept.task_id, accept.attempt)
             case "reject":
                 no = message.reject
-                await core.scheduler.reject(
+                core.execution.reject(
                     session, no.task_id, no.attempt, busy=no.busy, reason=no.reason[:1024]
                 )
             case "credits":
