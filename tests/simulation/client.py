@@ -174,11 +174,11 @@ def script(world: World) -> list[tuple[str, float]]:
     steps: list[tuple[str, float]] = []
     for _ in range(rng.randrange(1, 6)):
         kind = rng.choice(("sleep", "sleep", "progress", "log", "chunks", "ask", "auth", "save"))
-        kind = rng.choice((kind, "sleep", "message"))
+        kind = rng.choice((kind, "sleep", "message", "reply"))
         value: float = 0
         if kind == "sleep":
             value = rng.choice((0.01, 0.2, 1.0, 4.0))
-        elif kind in ("progress", "chunks"):
+        elif kind in ("progress", "chunks", "reply"):
             value = rng.randrange(1, 4)
         steps.append((kind, value))
     end = rng.random()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from aiosd.adapters.memory import MemoryStore
 from aiosd.application.creation import Creation
 from aiosd.application.ports import CommitConflict, CommitUnknown, StoreFull
+from aiosd.application.sessions import Session, Sessions
 from aiosd.domain import lifecycle, reports
 from aiosd.domain.event import AttemptChanged
 from aiosd.domain.task import Phase
@@ -62,9 +63,21 @@ def forget_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Creation, "_key", lambda *_: [])
 
 
+def rescue_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session is lost some time after it attached, however lively it is."""
+    renew = Sessions._renew
+
+    def once(self: Sessions, session: Session) -> None:
+        if not session.lease_end or not session.connected:
+            renew(self, session)
+
+    monkeypatch.setattr(Sessions, "_renew", once)
+
+
 MUTANTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "no fence": no_fence,
     "answer before the commit": answer_before_the_commit,
     "retry the uncertain": retry_the_uncertain,
     "forget the key": forget_the_key,
+    "rescue by time": rescue_by_time,
 }

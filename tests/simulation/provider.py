@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from aiosd.application import messages as wire
 from aiosd.domain.artifact import Chunk
-from aiosd.domain.content import LogLevel, LogLine, Message, Part, PartKind, Progress, Role
+from aiosd.domain.content import (
+    LogLevel,
+    LogLine,
+    Message,
+    MessageStatus,
+    Part,
+    PartKind,
+    Progress,
+    Role,
+)
 from aiosd.domain.failure import Failure
 from aiosd.domain.interruption import AuthRequest, AuthType
 from aiosd.domain.task import Task
@@ -271,6 +280,8 @@ class Provider:
                 case "message":
                     text = Part(PartKind.TEXT, token)
                     self._report(attempt, Message(f"{token}-{position}", Role.AGENT, (text,)))
+                case "reply":
+                    await self._reply(attempt, f"{token}-{position}", int(value))
                 case "save":
                     self._report(attempt, wire.Checkpoint(json.dumps(token)))
                 case "chunks":
@@ -302,6 +313,14 @@ class Provider:
         self._report(attempt, wire.Completed(json.dumps(token)))
         if self._rng.random() < self._world.repeats:
             self._report(attempt, wire.Completed(json.dumps(token)))  # says it twice
+
+    async def _reply(self, attempt: Attempt, message_id: str, words: int) -> None:
+        """A message that streams; with less than three words its end never comes."""
+        streams, ended = MessageStatus.STREAMING, MessageStatus.COMPLETED
+        for status in (streams, streams, ended)[:words]:
+            text = Part(PartKind.TEXT, attempt.token)
+            self._report(attempt, Message(message_id, Role.AGENT, (text,), status))
+            await self._sleep(attempt, 0.3)
 
     async def _sleep(self, attempt: Attempt, seconds: float) -> None:
         loop = asyncio.get_running_loop()

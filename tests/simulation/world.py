@@ -295,7 +295,9 @@ class World:
 
     def open_tasks(self) -> list[str]:
         """Those that have not ended, those included that no client knows it made."""
-        return [one for one, record in self.store._records.tasks.items() if not record.task.terminal]
+        return [
+            one for one, record in self.store._records.tasks.items() if not record.task.terminal
+        ]
 
     async def bury(self, loop: VirtualLoop) -> None:
         """End every task of every process, so that nothing is left pending."""
