@@ -143,6 +143,7 @@ class Core:
             self.watch.committed,
             self._posting.committed,
             self.grants.committed,
+            self.permissions.committed,
         ):
             self.ledger.observe(observer)
 

@@ -105,7 +105,15 @@ class Permissions:
         self._ids = ids
         self._clock = clock
         self._limits = limits
+        #: Grants that come into being with an approval that is under way.
+        self._promised: dict[str, tuple[Grant, ...]] = {}
         self._scopes: dict[str, tuple[str, str]] = {}
+
+    def committed(self, before: Task | None, draft: Draft) -> None:
+        """The grants of an approval hold before anybody hears of it (Ledger observer)."""
+        was = before is not None and before.permitted
+        if draft.task.permitted and not was:
+            self._grants.put(self._promised.pop(draft.task.id, ()))
 
     # --- the gate ---------------------------------------------------------------------------------
 
@@ -284,6 +292,7 @@ class Permissions:
                 state["event"] = "permission.confirmed"
                 return
             state["event"] = "permission.granted"
+            self._promised[task.id] = ends.grants  # under the task's lock: nobody else's answer
             slot = slot or ends.result is not None
             waits.approve(draft, wait.interruption_id, caller.principal, slot=slot)
             if ends.result is not None:
@@ -298,7 +307,7 @@ class Permissions:
                 "request_id": wait.interruption_id,
                 "answer": "approve" if response.approve else "deny",
                 "by": caller.principal,
-                "credential": caller.credential_id,
+                "answered_with": caller.credential_id,
                 "for": task.principal,
                 "grants": [one.id for one in granted],
             }
@@ -317,10 +326,10 @@ class Permissions:
             self._grants.doubtful = True
             raise
         finally:
+            if self._promised.get(task.id) is ends.grants:
+                del self._promised[task.id]
             if slot:
                 self._slots.release(task.id)
-        if state["event"] == "permission.granted":
-            self._grants.put(ends.grants)
         given = state.get("given", 0) if asked.confirmations_required > 1 else 0
         more = state["event"] == "permission.confirmed"
         return Answered(done.task, given, self._confirmation_id(wait) if more else "")

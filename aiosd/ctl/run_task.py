@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from aiosd.ctl.arguments import Typed, parse_duration_ms, parse_json_object, parse_object
 from aiosd.ctl.approvals import settle
+from aiosd.ctl.arguments import Typed, parse_duration_ms, parse_json_object, parse_object
 from aiosd.ctl.command import command
 from aiosd.ctl.exit_code import ExitCode
 from aiosd.ctl.follow import finish, follow

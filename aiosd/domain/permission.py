@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from aiosd.domain.capability import PermissionLevel
@@ -202,7 +201,7 @@ def expiry(lifetime: Lifetime, session_id: str, now: int) -> int:
 
 def covers(pattern: str, text: str) -> bool:
     """Glob: `*` stands for any text, everything else for itself."""
-    return _compiled(pattern, False).fullmatch(text) is not None
+    return _matches(pattern.replace("*", "**"), text)
 
 
 def scope_covers(granted: str, asked: str) -> bool:
@@ -219,16 +218,33 @@ def scope_covers(granted: str, asked: str) -> bool:
         return False
     if "*" in asked:
         return granted == asked
-    return _compiled(granted, True).fullmatch(asked) is not None
+    return _matches(granted, asked)
 
 
-@lru_cache(maxsize=1024)
-def _compiled(pattern: str, paths: bool) -> re.Pattern[str]:
-    one = "[^/]*" if paths else ".*"
-    # Runs of stars are one: no pattern takes exponential time.
-    pieces = re.split(r"(\*+)", pattern)
-    text = "".join(
-        (one if len(piece) == 1 else ".*") if piece.startswith("*") else re.escape(piece)
-        for piece in pieces
-    )
-    return re.compile(text, re.DOTALL)
+def _matches(pattern: str, text: str) -> bool:
+    """Every place that may be reached, piece by piece: no pattern takes more than n times m."""
+    first, *pieces = re.split(r"(\*+)", pattern)
+    if not text.startswith(first):
+        return False
+    reached = {len(first)}
+    for stars, literal in zip(pieces[::2], pieces[1::2], strict=True):
+        ends = _beyond(reached, text, stops=len(stars) == 1)
+        reached = {one + len(literal) for one in ends if text.startswith(literal, one)}
+        if not reached:
+            return False
+    return len(text) in reached
+
+
+def _beyond(starts: set[int], text: str, *, stops: bool) -> set[int]:
+    """Where a star that begins at one of these may end."""
+    if not stops:
+        return set(range(min(starts), len(text) + 1))
+    ends: set[int] = set()
+    for start in sorted(starts):
+        at = start
+        while at not in ends:
+            ends.add(at)
+            if at == len(text) or text[at] == "/":
+                break
+            at += 1
+    return ends
