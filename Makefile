@@ -96,7 +96,7 @@ e2e: setup ## the tests that start real processes
 .PHONY: sim
 sim: setup ## random schedules in virtual time: SEEDS=5000 of them, or one: SEED=7
 	@AIOSD_SIM_SEED=$(SEED) AIOSD_SIM_SEEDS=$(SEEDS) \
-	  $(BIN)/python -m pytest -n $(WORKERS) --dist load --timeout 600 -m sim $(ARGS)
+	  $(BIN)/python -m pytest -n $(WORKERS) --dist load --timeout 600 -m sim $(if $(SEED),tests/simulation/test_seeds.py) $(ARGS)
 
 .PHONY: crash
 crash: setup ## kill -9 at every commit point, then compare with what was promised
