@@ -10,7 +10,7 @@ import pytest
 
 from aiosd.sdk import Provider
 from tests.wire_a2a.official import Official, last_state, task_id_of
-from tests.wire_a2a.raw import JSONRPC, Problem, kinds, send, text, user
+from tests.wire_a2a.raw import JSONRPC, Problem, kinds, script, send, text, user
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -108,3 +108,25 @@ async def test_a_dialogue_of_several_turns(
             ]
             result = done["artifacts"][0]["parts"][0]["data"]
             assert result == {"what": "tea", "size": "large", "first": 1}
+
+
+@pytest.mark.req("R123", "R181", "R184")
+async def test_a_person_approves_or_declines_in_a_message(
+    shared_stack: Stack, raw: Raw, connect: Callable[..., Raw], binding: str
+) -> None:
+    person = connect(shared_stack, shared_stack.approver_token())
+    for approve, state in ((True, "COMPLETED"), (False, "FAILED")):
+        params = send(script(messageId=f"ask-{approve}"), tenant="lab.script.high")
+        task = (await raw.call(binding, "SendMessage", params))["task"]
+        assert task["status"]["state"] == "TASK_STATE_AUTH_REQUIRED"
+        record = task["status"]["message"]["metadata"]["aiosInterruption"]
+        assert record["kind"] == "human_approval"
+        decision = user([{"data": {"approve": approve}}], taskId=task["id"], messageId="d")
+        # The program that asked for the task cannot approve it.
+        with pytest.raises(Problem) as caught:
+            await raw.call(binding, "SendMessage", send(decision, tenant=""))
+        assert caught.value.code in (-32603, 403, "PERMISSION_DENIED")
+        decided = await person.call(binding, "SendMessage", send(decision, tenant=""))
+        assert decided["task"]["status"]["state"] == f"TASK_STATE_{state}"
+        if not approve:
+            assert decided["task"]["metadata"]["aiosReason"] == "user_declined"

@@ -153,7 +153,7 @@ async def stranger_token(stack: Stack) -> str:
     scopes = ("task:create", "task:read", "task:control", "task:input", "webhook:manage")
     command = [sys.executable, "-m", "aiosd.ctl", "token", "create", "--principal", "stranger"]
     command += [word for scope in scopes for word in ("--scope", scope)]
-    command += ["--socket", str(stack.socket), "-o", "json"]
+    command += ["--socket", str(stack.socket), "--state-dir", str(stack.state_dir), "-o", "json"]
     done = await asyncio.to_thread(
         subprocess.run, command, capture_output=True, text=True, check=False, timeout=30
     )
