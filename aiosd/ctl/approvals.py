@@ -112,7 +112,9 @@ async def decide(
 async def settle(session: Session, task: task_pb2.Task, *, approved: bool) -> bool:
     """Decide about a task that was just run, if a person is here to do it; False if nobody is.
 
-    `approved`: the person said so on the command line; that is not enough for a critical one.
+    `approved`: the person said so on the command line; that is not enough for a critical one. For
+    low and medium the command itself is that word: whoever can read the approver's token typed it
+    and knows what it runs. High ones are asked about each time (R116, R117).
     """
     from aiosd.ctl.discovery import find_approver_token
 
@@ -120,6 +122,9 @@ async def settle(session: Session, task: task_pb2.Task, *, approved: bool) -> bo
         return False
     asked = task.interruption.auth_request
     critical = asked.confirmations_required > 1
+    if asked.permission_level in ("low", "medium"):
+        session.out.note(f"allowed, {asked.permission_level}: {', '.join(asked.permissions)}")
+        approved = True
     if not (approved and not critical) and not at_terminal():
         return False
     async with session.approver() as client:
