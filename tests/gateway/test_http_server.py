@@ -87,7 +87,7 @@ async def test_bytes_that_trickle_in_do_not_move_the_deadline() -> None:
             assert (await client.answer()).status == 408
         finally:
             trickling.cancel()
-        assert time.monotonic() - started < SHORT_S + 2
+        assert time.monotonic() - started < SHORT_S + 5
 
 
 @pytest.mark.req("S-15")

