@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -75,8 +75,9 @@ class Finding:
 def seal(key: bytes, head: Head, record: AuditRecord) -> SealedRecord:
     """Put a record behind `head`."""
     sequence = head.sequence + 1
-    digest = hmac.digest(key, _canonical(sequence, record, head.hash), "sha256")
-    return SealedRecord(sequence, record, head.hash, digest)
+    digest = _keyed(key).copy()
+    digest.update(_canonical(sequence, record, head.hash))
+    return SealedRecord(sequence, record, head.hash, digest.digest())
 
 
 def sign_head(key: bytes, head: Head) -> str:
@@ -152,11 +153,15 @@ def request_hash(request: bytes) -> str:
     return hashlib.sha256(request).hexdigest()
 
 
+@lru_cache(maxsize=8)
+def _keyed(key: bytes) -> hmac.HMAC:
+    """The hash with its key taken in, to be copied: half of the cost of a short message."""
+    return hmac.new(key, digestmod="sha256")
+
+
 def _canonical(sequence: int, record: AuditRecord, previous: bytes) -> bytes:
-    """The bytes under the hash: a JSON array, so that no member can flow into the next."""
-    members = (
-        sequence,
-        record.time,
+    """The bytes under the hash: each text with its length, so that none can flow into the next."""
+    texts = (
         record.event,
         record.principal,
         record.method,
@@ -167,4 +172,5 @@ def _canonical(sequence: int, record: AuditRecord, previous: bytes) -> bytes:
         record.request_hash,
         previous.hex(),
     )
-    return json.dumps(members, ensure_ascii=False, separators=(",", ":")).encode()
+    framed = "".join([f"{len(text)}:{text}," for text in texts])
+    return f"{sequence},{record.time},{framed}".encode()

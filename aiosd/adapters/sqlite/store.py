@@ -13,7 +13,7 @@ from aiosd.adapters.sqlite.log import Log
 from aiosd.adapters.sqlite.outbox import OutboxReads
 from aiosd.adapters.sqlite.readers import Readers
 from aiosd.adapters.sqlite.runtimes import RuntimeReads
-from aiosd.adapters.sqlite.trail import TrailReads, install_seal
+from aiosd.adapters.sqlite.trail import TrailReads
 from aiosd.adapters.sqlite.writer import Answer, Commit, Writer
 
 if TYPE_CHECKING:
@@ -51,14 +51,13 @@ class SqliteStore(RuntimeReads, OutboxReads, TrailReads, AccessReads):
         self._states = listing.states_of(self._counts)
         self._log = Log(partial(connection.open_checkpointer, path, vfs))
         self._readers = Readers(partial(connection.open_reader, path, vfs))
-
-        def reopen() -> apsw.Connection:
-            anew = connection.open_writer(path, vfs)
-            install_seal(anew, audit_key)
-            return anew
-
-        install_seal(writing, audit_key)
-        self._writer = Writer(writing, reopen, self._log, self._deliver)
+        self._writer = Writer(
+            writing,
+            partial(connection.open_writer, path, vfs),
+            self._log,
+            self._deliver,
+            audit_key,
+        )
 
     @classmethod
     def open(cls, path: Path, *, vfs: str = connection.DEFAULT_VFS, audit_key: bytes = b"") -> Self:

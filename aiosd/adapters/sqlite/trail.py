@@ -23,37 +23,22 @@ RECORDS = """
 _NEWEST = "SELECT sequence, hash FROM audit_records ORDER BY sequence DESC LIMIT 1"
 
 
-def install_seal(connection: apsw.Connection, key: bytes) -> None:
-    """Teach the writing connection the keyed hash; no other connection can append."""
-
-    def audit_seal(*values: Any) -> bytes:
-        sequence, previous, *members = values
-        return seal(key, Head(sequence - 1, previous), AuditRecord(*members)).hash
-
-    connection.create_scalar_function("audit_seal", audit_seal, 11, deterministic=True)
-
-
 def append_audit(write: AppendAudit) -> Change:
     """Put records at the end of the chain, in the order of commits."""
-    found = [
-        (
-            *(one.time, one.event, one.principal, one.method, one.task_id),
-            *(one.capability_id, one.decision, one.details, one.request_hash),
-        )
-        for one in write.records
-    ]
 
     def change(tx: Transaction) -> None:
         head = Head(*(tx.execute(_NEWEST).get or ()))
-        previous, sequence = head.hash, head.sequence
-        for members in found:
-            sequence += 1
-            previous = tx.execute(
-                "INSERT INTO audit_records VALUES"
-                " (?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?2,"
-                " audit_seal(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)) RETURNING hash",
-                (sequence, previous, *members),
-            ).get
+        for record in write.records:
+            sealed = seal(tx.audit_key, head, record)
+            head = Head(sealed.sequence, sealed.hash)
+            tx.execute(
+                "INSERT INTO audit_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(sealed.sequence, record.time, record.event, record.principal),
+                    *(record.method, record.task_id, record.capability_id, record.decision),
+                    *(record.details, record.request_hash, sealed.previous_hash, sealed.hash),
+                ),
+            )
 
     return change
 

@@ -21,7 +21,8 @@ Change: TypeAlias = "Callable[[Transaction], None]"
 class Transaction:
     """What the changes of one commit share: the connection, rows looked up, counts changed."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(self, connection: apsw.Connection, audit_key: bytes) -> None:
+        self.audit_key = audit_key
         self.execute = connection.execute
         self.executemany = connection.executemany
         self.last_row = connection.last_insert_rowid

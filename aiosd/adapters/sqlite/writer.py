@@ -67,12 +67,14 @@ class Writer:
         reopen: Callable[[], apsw.Connection],
         log: Log,
         deliver: Deliver,
+        audit_key: bytes,
     ) -> None:
         self.health = ""
         self._connection: apsw.Connection | None = None
         self._reopen = reopen
         self._log = log
         self._deliver = deliver
+        self._audit_key = audit_key
         self._waiting: SimpleQueue[Commit | None] = SimpleQueue()
         self._use(connection)
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
@@ -147,7 +149,7 @@ class Writer:
         try:
             execute("BEGIN IMMEDIATE")
             for commit in batch:
-                counts.update(_apply(connection, commit))
+                counts.update(_apply(Transaction(connection, self._audit_key), connection, commit))
             store_counts(execute, counts)
         except apsw.Error as error:
             if connection.in_transaction:
@@ -197,9 +199,8 @@ class _Full(Exception):
     """No room; rolled back."""
 
 
-def _apply(connection: apsw.Connection, commit: Commit) -> Counter[CountKey]:
+def _apply(tx: Transaction, connection: apsw.Connection, commit: Commit) -> Counter[CountKey]:
     """The changes of one commit within the batch; a refusal undoes them and only them."""
-    tx = Transaction(connection)
     connection.execute("SAVEPOINT one")
     try:
         for change in commit.changes:
