@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aiosd.application.errors import Full, OutcomeUnknown
-from aiosd.application.messages import Go, Offer, OfferWithdrawn
+from aiosd.application.messages import Cancel, Go, Offer, OfferWithdrawn
 from aiosd.application.ports import ReadFailed
 from aiosd.application.sessions import Held, Session
 from aiosd.application.windows import Windows
@@ -63,6 +63,8 @@ class Scheduler:
         self._retrying: dict[str, tuple[Order, str]] = {}
         #: Sessions that let an offer of this task pass; others are tried first (H12).
         self._avoid: dict[str, frozenset[str]] = {}
+        #: Nobody could be offered these just now; they are looked at again at the next ring.
+        self._aside: dict[str, Task] = {}
         #: Says what a task that may be offered is, None for one that may not (Permissions.admit).
         self.admit: Callable[[Task], Awaitable[Task | None]] | None = None
         self._bell = asyncio.Event()
@@ -92,6 +94,7 @@ class Scheduler:
             self._retrying[task.id] = (task.order, task.request.capability_id)
         if task.terminal:
             self._avoid.pop(task.id, None)
+            self._aside.pop(task.id, None)
             if task.id in self._offers and not self._offers[task.id].accepted:
                 self.withdraw(task.id)
         self.ring()
@@ -101,6 +104,9 @@ class Scheduler:
         while True:
             await self._bell.wait()
             self._bell.clear()
+            aside, self._aside = self._aside, {}
+            for task in aside.values():
+                self._return(task)
             try:
                 while not self._stopping and await self._dispatch_one():
                     pass
@@ -115,7 +121,7 @@ class Scheduler:
             if self._slots.free(tool):
                 candidates.append((order, task_id))
         offered = self._sessions.offered()
-        on_offer = set(self._offers)
+        on_offer = {*self._offers, *self._aside}
         for task_id, (order, capability_id) in self._retrying.items():
             if capability_id in offered and task_id not in on_offer:
                 candidates.append((order, task_id))
@@ -153,10 +159,11 @@ class Scheduler:
         if admitted is None or not _queued(admitted):
             return True
         task = admitted
-        session = self._sessions.available(capability_id, self._avoid.get(task_id, frozenset()))
+        avoid = self._avoid.get(task_id, frozenset())
+        session = self._sessions.available(capability_id, task_id, avoid)
         if session is None or not self._slots.reserve(task):
-            self._return(task)
-            return True  # what made it a candidate is over: another one may be left
+            self._aside[task_id] = task
+            return True  # another one may be left
         timer = asyncio.get_running_loop().call_later(
             self._limits.offer_timeout_ms / 1000, self._unanswered, task_id
         )
@@ -180,8 +187,19 @@ class Scheduler:
     def _unanswered(self, task_id: str) -> None:
         offer = self._offers.get(task_id)
         if offer is not None and not offer.accepted:
-            self._shun(task_id, offer.session)
+            session = offer.session
+            self._shun(task_id, session)
+            session.owed.add(task_id)
+            asyncio.get_running_loop().call_later(
+                self._limits.lease_ms / 1000, self._answered, session, task_id
+            )
             self.withdraw(task_id)
+
+    def _answered(self, session: Session, task_id: str) -> None:
+        """An answer came, or is not waited for any longer: it may be offered the task again."""
+        if task_id in session.owed:
+            session.owed.discard(task_id)
+            self.ring()
 
     def withdraw(self, task_id: str) -> None:
         """Void an offer; the task is queued as before."""
@@ -198,6 +216,7 @@ class Scheduler:
 
     async def accept(self, session: Session, task_id: str, attempt: int) -> None:
         """A provider takes an offer: store the start, then let it go."""
+        self._answered(session, task_id)
         offer = self._offers.get(task_id)
         valid = offer is not None and offer.session is session and offer.attempt == attempt
         if offer is None or not valid:
@@ -256,9 +275,10 @@ class Scheduler:
     ) -> None:
         """A provider declines an offer: not now, or not at all.
 
-        A late accept of an earlier offer may have won the attempt meanwhile. Then the provider
-        says that it has not begun, and will not, whatever go-ahead was written.
+        Declining what was accepted contradicts itself: the attempt ends like a lost one if its
+        go-ahead may have been written.
         """
+        self._answered(session, task_id)
         offer = self._offers.get(task_id)
         if offer is not None and (offer.session is not session or offer.attempt != attempt):
             return
@@ -281,10 +301,20 @@ class Scheduler:
         task = await self._ledger.load(task_id)
         if held is None or held.attempt != attempt or task is None or task.attempt.reports:
             return
-        if session.held.get(task_id) is held:
-            del session.held[task_id]  # a start that is still being stored is given back then
-            self._shun(task_id, session)
+        if session.held.get(task_id) is not held:
+            return
+        del session.held[task_id]  # a start that is still being stored is given back then
+        self._shun(task_id, session)
+        if not held.go:
             await self._take_back(session, task_id, attempt, "declined before it began")
+            return
+        session.send(Cancel(task_id, attempt, "fenced", 0))
+
+        def command(draft: Draft) -> None:
+            if (draft.task.attempt.holder, draft.task.attempt.number) == (session.id, attempt):
+                lifecycle.lose(draft)
+
+        await self._ledger.insist(task_id, command)
 
     def _end_offer(self, task_id: str) -> OnOffer | None:
         offer = self._offers.pop(task_id, None)

@@ -61,6 +61,9 @@ class Session:
     held_back: bool = False
     held: dict[str, Held] = field(default_factory=dict)
     offers: set[str] = field(default_factory=set)
+    #: Tasks whose offer was withdrawn unanswered: an answer may still be on its way, and would be
+    #: taken for that to a newer offer.
+    owed: set[str] = field(default_factory=set)
     #: Attempts that were told to stop and have not said that they did.
     stopping: set[tuple[str, int]] = field(default_factory=set)
 
@@ -116,12 +119,14 @@ class Sessions:
         """A session by id."""
         return self._sessions.get(session_id)
 
-    def available(self, capability_id: str, avoid: frozenset[str] = frozenset()) -> Session | None:
-        """The session with most room that offers the capability; one to avoid only if alone."""
+    def available(
+        self, capability_id: str, task_id: str, avoid: frozenset[str] = frozenset()
+    ) -> Session | None:
+        """The session with most room that may be offered the task; one to avoid only if alone."""
         fit = [
             one
             for one in self._sessions.values()
-            if one.ready and capability_id in one.capability_ids
+            if one.ready and capability_id in one.capability_ids and task_id not in one.owed
         ]
         return max(fit, key=lambda one: (one.id not in avoid, one.free), default=None)
 
@@ -163,6 +168,7 @@ class Sessions:
         session.attach_time = session.attach_time or now
         session.link = link
         session.before_welcome = []
+        session.owed.clear()  # answers came on the stream before, if at all
         session.draining = False
         self._renew(session)
         return session

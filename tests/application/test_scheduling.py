@@ -6,6 +6,7 @@ import pytest
 
 from aiosd.application.errors import OutcomeUnknown, QueueFull, ShuttingDown
 from aiosd.application.messages import (
+    Cancel,
     Completed,
     Drain,
     Go,
@@ -226,24 +227,43 @@ async def test_an_accept_said_twice_is_answered_with_go(stage: Stage) -> None:
 
 
 @on_stage()
-@pytest.mark.req("I14", "I10", "H12")
-async def test_declining_what_a_late_accept_of_an_earlier_offer_has_won_frees_the_task(
-    stage: Stage,
+@pytest.mark.req("H12", "I13", "I14")
+@pytest.mark.parametrize("way", ["late answer", "new stream", "lease"])
+async def test_a_provider_that_owes_an_answer_is_not_offered_the_same_task_again(
+    stage: Stage, way: str
 ) -> None:
     hand = await Hand(stage, "sess-1", accepts=False).attach()
     task = await stage.create()
-    await stage.pass_time(1_400)  # the first offer was withdrawn, there is a second
-    assert len(hand.heard(Offer)) == 2
-    hand.accept(task.id)  # meant for the first
+    other = await stage.create()
+    await stage.pass_time(2_500)
+    # Two offers of one attempt could not be told apart by their answers.
+    assert [one.task.id for one in hand.heard(Offer)] == [task.id, other.id]
+    if way == "late answer":
+        hand.accept(task.id)
+    elif way == "new stream":
+        await hand.drop()
+        hand = await hand.back()
+    else:
+        await stage.pass_time(2_000)
     await stage.settle()
-    assert hand.heard(Go, task)
-    await hand.reject(task.id, busy=True)  # meant for the second
+    assert hand.heard(Offer)[-1].task.id in (task.id, other.id)
+    assert len(hand.heard(Offer)) >= (1 if way == "new stream" else 3)
+    assert not hand.heard(Go)
+
+
+@on_stage()
+@pytest.mark.req("I13", "I16")
+async def test_declining_what_was_accepted_ends_the_attempt_like_a_lost_one(stage: Stage) -> None:
+    hand = await Hand(stage, "sess-1").attach()
+    task = await stage.create()
+    safe = await stage.create(retry_safe=True, max_attempts=2)
+    for one in (task, safe):
+        assert hand.heard(Go, one)
+        await hand.reject(one.id, busy=True)
+        assert [told.reason for told in hand.heard(Cancel, one)] == ["fenced"]
+    assert (await stage.now(task)).outcome is Outcome.UNCERTAIN
     await stage.pass_time(500)
-    assert len(hand.heard(Offer)) == 3
-    hand.accept(task.id)
-    await stage.settle()
-    await hand.say(task, DONE)
-    assert (await stage.now(task)).state is S.COMPLETED
+    assert [one.attempt for one in hand.heard(Go, safe)] == [1, 2]
 
 
 @on_stage()

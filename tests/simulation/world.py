@@ -274,7 +274,9 @@ class World:
         self.lag = 0.01
         self.faults.heal()
         for provider in self.providers:
-            if not provider.running:
+            if provider.running:
+                provider.cut()  # whoever owes an answer need not give it on a new stream
+            else:
                 provider.start()
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> None:
