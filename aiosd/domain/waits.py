@@ -163,10 +163,12 @@ def withdraw_resume(draft: Draft) -> None:
     wait = draft.task.granted
     if wait is None or not draft.task.resume_pending:
         return
+    if not draft.task.held:
+        draft.update(granted=None)  # the attempt that asked is gone; the next one asks itself
+        return
     until = draft.now + wait.timeout_ms if wait.timeout_ms else 0
     again = replace(wait, create_time=draft.now, expire_time=until)
-    phase = Phase.RUNNING if draft.task.held else Phase.NONE
-    draft.update(phase=phase, granted=None, interruption=again)
+    draft.update(phase=Phase.RUNNING, granted=None, interruption=again)
     draft.emit(AuthRequired(again))
 
 

@@ -211,6 +211,18 @@ def test_a_credential_that_was_lost_is_asked_for_again() -> None:
     assert draft.task.granted is None
 
 
+@pytest.mark.req("X07", "I17")
+def test_a_restart_does_not_ask_for_an_attempt_that_is_gone() -> None:
+    draft = reopen(drive(a_draft(retry_safe=True, max_attempts=2), S.AUTH_REQUIRED))
+    waits.authorize(draft, "", "given", slot=False)
+    lifecycle.lose(draft)
+    told = len(draft.events)
+    waits.withdraw_resume(draft)
+    assert len(draft.events) == told
+    waits.take_slot(draft)
+    assert lifecycle.start(draft, "sess-2") == 2
+
+
 @pytest.mark.req("X07", "I25")
 def test_a_restart_withdraws_an_answer_whose_credential_is_gone_and_says_so() -> None:
     draft = reopen(drive(a_draft(), S.AUTH_REQUIRED))
