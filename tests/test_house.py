@@ -35,6 +35,7 @@ BANNED_WORDS = frozenset({"util", "utils", "helper", "helpers", "manager", "comm
 WIRE_ROOMS = (
     "aiosd/adapters/rpc/",
     "aiosd/aios_wire/",
+    "aiosd/a2a_wire/",
     "aiosd/sdk/",
     "aiosd/capabilities/",
     "aiosd/ctl/",

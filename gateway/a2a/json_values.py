@@ -6,7 +6,6 @@ become strings of digits, as this wire has no other way to keep them.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
@@ -68,9 +67,3 @@ def from_struct(struct: Struct) -> dict[str, Any]:
 def object_text(struct: Struct) -> str:
     """JSON object text; empty for an empty Struct. Raises ValueError on NaN and infinities."""
     return strict_json.dumps(from_struct(struct)) if struct.fields else ""
-
-
-def members(text: str) -> dict[str, Any]:
-    """The members of the daemon's JSON object text; none when it is empty."""
-    value = json.loads(text) if text else {}
-    return value if isinstance(value, dict) else {}

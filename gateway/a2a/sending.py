@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from a2a.types import a2a_pb2
 from a2a.utils.errors import InvalidParamsError, UnsupportedOperationError
 
+from aiosd.a2a_wire.words import NEEDS
 from aiosd.api.v1 import interruption_pb2, task_pb2, task_service_pb2
 from gateway.a2a import mapping, media_types, pushes, requests, snapshot, streaming, words
 from gateway.a2a.errors import UnavailableError, invalid
@@ -125,7 +126,7 @@ async def _decided(call: Call, native: task_pb2.Task, message: a2a_pb2.Message) 
     if decided is None or wait.kind != interruption_pb2.NEED_KIND_HUMAN_APPROVAL:
         raise UnsupportedOperationError(
             "the task waits for an authorization, which is not given in a message",
-            data={"state": "auth_required", "kind": words.NEEDS.get(wait.kind, "")},
+            data={"state": "auth_required", "kind": NEEDS.get(wait.kind, "")},
         )
     approve, confirmation_id = decided
     request = task_service_pb2.AuthenticateTaskRequest(

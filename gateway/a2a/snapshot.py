@@ -15,7 +15,7 @@ from aiosd.api.v1 import (
     task_pb2,
     task_service_pb2,
 )
-from gateway.a2a import interruptions, mapping, words
+from gateway.a2a import mapping, words
 from gateway.daemon_channel import DaemonError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def status(native: task_pb2.Task) -> a2a_pb2.TaskStatus:
     sequence = native.state_history[-1].sequence if native.state_history else native.event_head
     message: a2a_pb2.Message | None = None
     if native.HasField("interruption") and native.state in words.INTERRUPTED:
-        message = interruptions.prompt(native, sequence, native.interruption)
+        message = mapping.prompt(native, sequence, native.interruption)
     elif native.HasField("failure"):
         message = mapping.spoken(native, sequence, native.failure.message)
     elif native.state == task_pb2.TASK_STATE_CANCELED and native.state_reason:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from a2a.types import a2a_pb2
 from a2a.utils.errors import UnsupportedOperationError
 
+from aiosd.a2a_wire.words import RESULT_ARTIFACT
 from aiosd.api.v1 import content_pb2, task_pb2
 from gateway.a2a import mapping, snapshot, words
 from gateway.a2a.following import Following
@@ -174,7 +175,7 @@ async def _direct_or_task(
 def _may_be_direct(update: Update) -> bool:
     """Whether a message alone may still be the answer after this update."""
     if isinstance(update, a2a_pb2.TaskArtifactUpdateEvent):
-        return update.artifact.artifact_id == words.RESULT_ARTIFACT
+        return update.artifact.artifact_id == RESULT_ARTIFACT
     return update.status.state == a2a_pb2.TASK_STATE_WORKING and "aiosProgress" not in (
         update.metadata.fields
     )

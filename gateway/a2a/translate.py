@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from a2a.types import a2a_pb2
 
+from aiosd.a2a_wire import fragments
+from aiosd.a2a_wire.words import WITH_COMPANION
 from aiosd.api.v1 import content_pb2, event_pb2, task_pb2
-from gateway.a2a import interruptions, mapping, words
+from gateway.a2a import mapping, words
 from gateway.a2a.json_values import to_struct
 
 if TYPE_CHECKING:
@@ -29,16 +31,6 @@ FAMILIES: Final = (
     event_pb2.EVENT_FAMILY_MESSAGE,
 )
 """The events that this wire has a place for."""
-
-_WITH_COMPANION: Final = frozenset(
-    {
-        task_pb2.TASK_STATE_COMPLETED,
-        task_pb2.TASK_STATE_FAILED,
-        task_pb2.TASK_STATE_REJECTED,
-        task_pb2.TASK_STATE_INPUT_REQUIRED,
-        task_pb2.TASK_STATE_AUTH_REQUIRED,
-    }
-)
 
 
 class Translator:
@@ -86,7 +78,7 @@ class Translator:
             case "result_stored":
                 return await self._completed(event)
             case "progressed":
-                return [self._status(event, metadata=mapping.progress_metadata(event.progressed))]
+                return [self._status(event, metadata=fragments.progress(event.progressed))]
             case "message_changed":
                 return self._message(event)
             case "artifact_changed":
@@ -96,12 +88,12 @@ class Translator:
 
     def _status_changed(self, event: event_pb2.Event) -> list[Update]:
         changed = event.status_changed
-        if changed.state in _WITH_COMPANION:
+        if changed.state in WITH_COMPANION:
             self._held = event
             return []
         self._held = None
         self._state = changed.state
-        metadata = mapping.end_metadata(changed.outcome, changed.retry_advice)
+        metadata = fragments.end(changed.outcome, changed.retry_advice)
         message = None
         if changed.state == task_pb2.TASK_STATE_PAUSED:
             metadata["aiosPaused"] = True
@@ -114,7 +106,7 @@ class Translator:
         self._state = (
             task_pb2.TASK_STATE_INPUT_REQUIRED if is_input else task_pb2.TASK_STATE_AUTH_REQUIRED
         )
-        message = interruptions.prompt(self._task, self._pair(event), wait)
+        message = mapping.prompt(self._task, self._pair(event), wait)
         return self._status(event, message)
 
     def _failed(self, event: event_pb2.Event) -> Update:
@@ -124,8 +116,8 @@ class Translator:
             entered = task_pb2.TASK_STATE_REJECTED
         self._state = entered
         message = mapping.spoken(self._task, self._pair(event), failed.failure.message)
-        metadata = mapping.end_metadata(failed.outcome, failed.retry_advice)
-        return self._status(event, message, metadata | mapping.failure_metadata(failed.failure))
+        metadata = fragments.end(failed.outcome, failed.retry_advice)
+        return self._status(event, message, metadata | fragments.failure(failed.failure))
 
     async def _completed(self, event: event_pb2.Event) -> list[Update]:
         stored = event.result_stored
@@ -147,7 +139,7 @@ class Translator:
                     metadata=self._stamp({}, number),
                 )
             )
-        metadata = {"aiosOutcomeCertainty": words.OUTCOMES[task_pb2.OUTCOME_CERTAIN]}
+        metadata = fragments.end(task_pb2.OUTCOME_CERTAIN, task_pb2.RETRY_ADVICE_UNSPECIFIED)
         updates.append(self._status(event, metadata=metadata))
         return updates
 

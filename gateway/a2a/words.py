@@ -6,11 +6,12 @@ Keys that we put into metadata are camelCase and begin with `aios`; that prefix 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from a2a.types import a2a_pb2
 
-from aiosd.api.v1 import content_pb2, failure_pb2, interruption_pb2, task_pb2
+from aiosd.a2a_wire import words as shared
+from aiosd.api.v1 import task_pb2
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,24 +44,14 @@ CAPABILITY_KEYS: Final = ("capabilityId", "capability_id")
 """Metadata keys of a message or a request that name the capability, when the tenant does not."""
 
 SEQUENCE: Final = "aiosSequence"
-RESULT_ARTIFACT: Final = "aios-result"
-"""Id of the artifact that carries a result which no artifact of the provider carries (Z3)."""
 
 _State = task_pb2.TaskState
 _A2aState = a2a_pb2.TaskState
 
 STATE: Final[Mapping[int, a2a_pb2.TaskState]] = MappingProxyType(
     {
-        _State.TASK_STATE_SUBMITTED: _A2aState.TASK_STATE_SUBMITTED,
-        _State.TASK_STATE_WORKING: _A2aState.TASK_STATE_WORKING,
-        _State.TASK_STATE_COMPLETED: _A2aState.TASK_STATE_COMPLETED,
-        _State.TASK_STATE_FAILED: _A2aState.TASK_STATE_FAILED,
-        _State.TASK_STATE_CANCELED: _A2aState.TASK_STATE_CANCELED,
-        _State.TASK_STATE_INPUT_REQUIRED: _A2aState.TASK_STATE_INPUT_REQUIRED,
-        _State.TASK_STATE_REJECTED: _A2aState.TASK_STATE_REJECTED,
-        _State.TASK_STATE_AUTH_REQUIRED: _A2aState.TASK_STATE_AUTH_REQUIRED,
-        # Not an interrupted state: those ask the caller to act and end a blocking call (X43).
-        _State.TASK_STATE_PAUSED: _A2aState.TASK_STATE_WORKING,
+        native: cast("a2a_pb2.TaskState", _A2aState.Value(name))
+        for native, name in shared.STATE.items()
     }
 )
 TERMINAL: Final = frozenset(
@@ -92,46 +83,3 @@ def state_name(word: str) -> str | None:
     name = "CANCELED" if name == "CANCELLED" else name
     full = f"TASK_STATE_{name}"
     return full if full in _STATE_NAMES else None
-
-
-OUTCOMES: Final[Mapping[int, str]] = MappingProxyType(
-    {
-        task_pb2.OUTCOME_CERTAIN: "certain",
-        task_pb2.OUTCOME_NOT_STARTED: "not_started",
-        task_pb2.OUTCOME_UNCERTAIN: "uncertain",
-    }
-)
-ADVICE: Final[Mapping[int, str]] = MappingProxyType(
-    {
-        task_pb2.RETRY_ADVICE_NONE: "none",
-        task_pb2.RETRY_ADVICE_RESUBMIT: "resubmit",
-        task_pb2.RETRY_ADVICE_RESUME: "resume",
-        task_pb2.RETRY_ADVICE_MANUAL_REVIEW: "manual_review",
-    }
-)
-NEEDS: Final[Mapping[int, str]] = MappingProxyType(
-    {
-        interruption_pb2.NEED_KIND_BUSINESS_INPUT: "business_input",
-        interruption_pb2.NEED_KIND_HUMAN_APPROVAL: "human_approval",
-        interruption_pb2.NEED_KIND_MACHINE_CREDENTIAL: "machine_credential",
-    }
-)
-MESSAGE_STATUSES: Final[Mapping[int, str]] = MappingProxyType(
-    {
-        content_pb2.MESSAGE_STATUS_STREAMING: "streaming",
-        content_pb2.MESSAGE_STATUS_COMPLETED: "completed",
-        content_pb2.MESSAGE_STATUS_FAILED: "failed",
-        content_pb2.MESSAGE_STATUS_REFUSED: "refused",
-        content_pb2.MESSAGE_STATUS_CANCELLED: "cancelled",
-    }
-)
-
-
-def auth_type(value: interruption_pb2.AuthType.ValueType) -> str:
-    """The word of a sort of authorization, such as `api_key`."""
-    return interruption_pb2.AuthType.Name(value).removeprefix("AUTH_TYPE_").lower()
-
-
-def failure_class(value: failure_pb2.FailureClass.ValueType) -> str:
-    """The word of one of the six classes of R197, such as `task_failed`."""
-    return failure_pb2.FailureClass.Name(value).removeprefix("FAILURE_CLASS_").lower()

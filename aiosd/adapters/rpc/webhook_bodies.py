@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from aiosd.a2a_wire import words as a2a_words
 from aiosd.adapters.rpc import a2a_bodies
 from aiosd.adapters.rpc.codec.events import to_event
 from aiosd.adapters.rpc.codec.tasks import to_task
@@ -77,5 +78,5 @@ def _ending(task: Task) -> dict[str, Any]:
 #: A further wire adds its line here.
 FORMATS: dict[WebhookFormat, tuple[str, Renderer]] = {
     WebhookFormat.AIOS: ("application/json", render_aios),
-    WebhookFormat.A2A: (a2a_bodies.MEDIA_TYPE, a2a_bodies.render_a2a),
+    WebhookFormat.A2A: (a2a_words.MEDIA_TYPE, a2a_bodies.render_a2a),
 }
