@@ -35,6 +35,7 @@ from aiosd.adapters.system.credentials import (
     read_secret,
 )
 from aiosd.adapters.system.ids import SystemIds
+from aiosd.adapters.system.mint import NAME, Mint
 from aiosd.adapters.system.notify import Notifier
 from aiosd.adapters.system.redaction import Redactor
 from aiosd.adapters.system.socket_path import SocketPath
@@ -49,6 +50,7 @@ from aiosd.domain.permission import Lifetime, Policy
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aiosd.application.tokens import Tokens
     from aiosd.settings import Settings
 
 #: Wall-clock steps beyond this are reported as degraded (I46, I48).
@@ -126,9 +128,10 @@ class Daemon:
             broken = ["audit_broken"] if core.anchoring.problem else []
             return [*store.health(), *jumped, *broken]
 
+        mint = Mint(owner(f"uid:{os.getuid()}")) if settings.multi_user else None
         server = RpcServer(
             core,
-            Identities(self._token_files(), core.tokens),
+            self._identities(core.tokens, mint),
             exporting(settings.otlp_endpoint or "", __version__),
             SystemService(core, degraded, settings.default_capability or "", settings.store),
         )
@@ -136,6 +139,9 @@ class Daemon:
         with socket.binding():
             server.bind(f"unix:{settings.socket}")
             await server.start()
+        if mint is not None:
+            socket.share()
+            await mint.start(socket.path.with_name(NAME))
         waiting = await core.start()
         loops = asyncio.ensure_future(core.run())
         await server.open()
@@ -146,6 +152,8 @@ class Daemon:
         finally:
             Notifier.from_environ(os.environ).stopping()
             log.info("daemon.stopping")
+            if mint is not None:
+                mint.stop()
             await core.stop()
             await server.drain()
             await server.stop(settings.drain_grace_ms / 1000)
@@ -169,11 +177,14 @@ class Daemon:
             audit_key=audit_key,
         )
 
-    def _token_files(self) -> TokenFiles:
+    def _identities(self, tokens: Tokens, mint: Mint | None) -> Identities:
         credentials = open_credentials(self._settings.state_dir)
         local = owner(f"uid:{os.getuid()}")
-        person = approver(local.principal)
-        return TokenFiles(local, {credentials.owner: local, credentials.approver: person})
+        known = {credentials.owner: local, credentials.approver: approver(local.principal)}
+        if mint is None:
+            return Identities(TokenFiles(local, known), tokens)
+        # Many can open the socket: that somebody did says nothing of who it is.
+        return Identities(TokenFiles(None, known), tokens, mint)
 
     def _bind_tcp(self, server: RpcServer) -> None:
         """Serve on TCP where the settings ask for it (S-09)."""

@@ -283,7 +283,7 @@ class Permissions:
                 draft.task, TaskState.AUTH_REQUIRED, "authenticate", wait.interruption_id
             )
             if not response.approve:
-                lifecycle.decline(draft, wait.interruption_id, caller.principal)
+                lifecycle.decline(draft, current, caller.principal)
                 state["event"] = "permission.denied"
                 return
             state["given"] = self._count(current, response)

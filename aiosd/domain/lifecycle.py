@@ -28,9 +28,9 @@ from aiosd.domain.event import (
 from aiosd.domain.failure import Failure, Outcome, RetryAdvice
 from aiosd.domain.state import TaskState
 from aiosd.domain.task import Acceptance, Attempt, Phase, StateChange, Task
-from aiosd.domain.waits import open_wait
 
 if TYPE_CHECKING:
+    from aiosd.domain.interruption import Interruption
     from aiosd.domain.task import TaskRequest
 
 
@@ -201,9 +201,8 @@ def refuse_dispatch(draft: Draft, failure: Failure) -> None:
     _end_failed(draft, failure, Outcome.NOT_STARTED, RetryAdvice.NONE)
 
 
-def decline(draft: Draft, interruption_id: str, by: str) -> None:
-    """A person refused what it needs: it fails and was never dispatched (R121)."""
-    wait = open_wait(draft.task, TaskState.AUTH_REQUIRED, "authenticate", interruption_id)
+def decline(draft: Draft, wait: Interruption, by: str) -> None:
+    """A person refused what it waits for: it fails and was never dispatched (R121)."""
     asked = wait.auth_request
     details: dict[str, object] = {"declined_by": by}
     if asked is not None:

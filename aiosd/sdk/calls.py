@@ -36,9 +36,12 @@ class Calls:
     def __init__(self, endpoint: Endpoint, patience_ms: int) -> None:
         self._endpoint = endpoint
         self._patience_ms = patience_ms
-        self.metadata = endpoint.metadata()
         self.reached = False
         """True once any answer came: an absence after that is a restart, not a wrong address."""
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        return self._endpoint.metadata()
 
     @cached_property
     def channel(self) -> aio.Channel:

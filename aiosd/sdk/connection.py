@@ -11,6 +11,8 @@ from pathlib import Path
 import grpc
 from grpc import aio
 
+from aiosd.sdk.mint import local_token
+
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 """Largest message on the wire in either direction (S-21)."""
 
@@ -42,7 +44,8 @@ class Endpoint:
     """A daemon to talk to, with everything that a connection needs.
 
     `target` is "unix:/absolute/path" or "host:port". `token` is a bearer token; empty: the call
-    carries none, which on the owner's socket means the owner. `credentials` turns TLS on.
+    carries none, which on the owner's socket means the owner, or the one that `mint.sock` gives.
+    `credentials` turns TLS on.
     """
 
     target: str
@@ -63,7 +66,8 @@ class Endpoint:
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """What every call carries."""
-        return (("authorization", f"Bearer {self.token}"),) if self.token else ()
+        token = self.token or local_token(self.target)
+        return (("authorization", f"Bearer {token}"),) if token else ()
 
 
 def resolve(
