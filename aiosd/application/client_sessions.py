@@ -1,4 +1,4 @@
-"""AIOS sessions of client programs: they group calls; losing one never touches async tasks (X41)."""
+"""AIOS sessions of client programs: they group calls; async tasks outlive them (X41)."""
 
 from __future__ import annotations
 

@@ -141,11 +141,10 @@ class Execution:
             await self._apply(task.id, lambda draft: waits.ask_again(draft, until))
 
     async def detach(self, session: Session) -> None:
-        """An end in order: what it still holds is lost all the same."""
+        """An end in order: what runs is lost all the same, what stood still keeps its state."""
         self._sessions.forget(session)
-        self._scheduler.withdraw_all(session)
         session.link = None
-        await self.lose(session)
+        await self.lose(session, lifecycle.leave)
 
     def disconnect(self, session: Session, link: ProviderLink) -> None:
         """The stream ended without Detach: its lease runs on (E09)."""
@@ -153,15 +152,17 @@ class Execution:
             self._sessions.disconnect(session, link)
             self._scheduler.withdraw_all(session)
 
-    async def lose(self, session: Session) -> None:
+    async def lose(self, session: Session, end: Callable[[Draft], None] = lifecycle.lose) -> None:
         """The session is over: decide about each attempt that it held (I16-I18)."""
         self._scheduler.withdraw_all(session)
         for held in tuple(session.held.values()):
-            await self._lose(session, held)
+            await self._lose(session, held, end)
         await self._operating.lose(session)
         self._scheduler.ring()
 
-    async def _lose(self, session: Session, held: Held) -> None:
+    async def _lose(
+        self, session: Session, held: Held, end: Callable[[Draft], None] = lifecycle.lose
+    ) -> None:
         inbox = self._inboxes.get((session.id, held.task_id))
         if inbox is not None and inbox.work is not None:
             await asyncio.wait((inbox.work,))  # what was reported in time counts
@@ -174,7 +175,7 @@ class Execution:
             if attempt.holder != session.id or attempt.number != held.attempt:
                 return
             if held.go:
-                lifecycle.lose(draft)
+                end(draft)
             else:
                 lifecycle.requeue(draft, "provider lost before the go-ahead")
 

@@ -92,11 +92,6 @@ def requeue(draft: Draft, reason: str) -> None:
     draft.emit(AttemptChanged(attempt.number, "requeued", reason))
 
 
-def adopt(draft: Draft, holder: str) -> None:
-    """The same provider process goes on under the same session (I19)."""
-    draft.update(attempt=replace(draft.task.attempt, holder=holder))
-
-
 def lose(draft: Draft) -> None:
     """The holder is gone. Uncertain unless a repetition is declared safe (I16, I17)."""
     task = draft.task
@@ -116,6 +111,32 @@ def lose(draft: Draft) -> None:
     # Uncertain even where a repetition would be safe: what the last attempt did is not known.
     lost = failures.agent_lost(task.request.capability_id, attempt.number)
     _end_failed(draft, lost, Outcome.UNCERTAIN, RetryAdvice.MANUAL_REVIEW)
+
+
+def leave(draft: Draft) -> None:
+    """The holder detached in order. What runs is lost; what stood still keeps its state (R057).
+
+    Only the answer or the resume finds that nobody can go on with it, unless a repetition is safe.
+    """
+    task = draft.task
+    if task.terminal or not task.held:
+        return
+    if task.state is TaskState.WORKING:
+        lose(draft)
+        return
+    draft.close_messages(MessageStatus.FAILED, "agent_lost")
+    draft.emit(AttemptChanged(task.attempt.number, "lost", "the provider left"))
+    draft.update(attempt=replace(task.attempt, holder="", reports=0, abandoned=True))
+
+
+def give_up_abandoned(draft: Draft) -> None:
+    """End a task that was to go on with an abandoned attempt, unless it may begin again."""
+    task = draft.task
+    options = task.options
+    again = options.retry_safe and options.retry.attempts_left(task.attempt.number)
+    if task.attempt.abandoned and not again:
+        lost = failures.agent_lost(task.request.capability_id, task.attempt.number)
+        _end_failed(draft, lost, Outcome.UNCERTAIN, RetryAdvice.MANUAL_REVIEW)
 
 
 def _again(draft: Draft, attempt: Attempt) -> None:
@@ -271,7 +292,7 @@ def _end_timed(draft: Draft, late: Failure, *, through: str = "timeout") -> None
 
 def _outcome_now(task: Task) -> Outcome:
     """What is known if the task ends here without a report."""
-    if task.held:
+    if task.held or task.attempt.abandoned:
         return Outcome.UNCERTAIN
     return Outcome.CERTAIN if task.attempt.number else Outcome.NOT_STARTED
 

@@ -102,6 +102,8 @@ class Attempt:
     holder: str = ""
     reports: int = 0
     checkpoint: str = ""
+    #: Its provider left in order while it stood still: nobody can go on with it.
+    abandoned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

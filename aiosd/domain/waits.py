@@ -9,6 +9,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from aiosd.domain import lifecycle
 from aiosd.domain.errors import (
     ArgumentInvalid,
     InterruptionMismatch,
@@ -192,3 +193,4 @@ def _go_on(draft: Draft, attempted: str, reason: str, slot: bool) -> None:
         phase=Phase.RUNNING if held else Phase.QUEUED,
         interruption=None,
     )
+    lifecycle.give_up_abandoned(draft)

@@ -109,6 +109,45 @@ async def test_detach_loses_what_was_still_held(stage: Stage) -> None:
 
 
 @on_stage()
+@pytest.mark.req("R057", "I16", "I17")
+async def test_a_question_stays_open_when_its_provider_leaves_and_its_answer_tells_the_loss(
+    stage: Stage,
+) -> None:
+    hand, task = await running(stage)
+    await hand.say(task, wire.RequestInput("ask-1", "which?", timeout_ms=60_000))
+    before = (await stage.now(task)).interruption
+    await hand.detach()
+    await stage.restart()
+    kept = await stage.now(task)
+    assert (kept.state, kept.interruption) == (S.INPUT_REQUIRED, before)
+    await Hand(stage, "sess-2").attach()
+    done = await stage.core.control.submit_input(ANN, task.id, "{}", "")
+    assert (done.state, done.outcome) == (S.FAILED, Outcome.UNCERTAIN)
+    assert done.failure is not None
+    assert done.failure.reason == "agent_lost"
+    assert done.attempt.number == 1
+
+
+@on_stage()
+@pytest.mark.req("R057", "R185")
+async def test_a_paused_task_that_may_be_repeated_begins_again_when_it_is_resumed(
+    stage: Stage,
+) -> None:
+    hand, task = await running(stage, retry_safe=True, max_attempts=2)
+    pausing = stage.spawn(stage.core.control.pause(ANN, task.id, ""))
+    await stage.settle()
+    await hand.say(task, wire.Paused())
+    await pausing
+    await hand.detach()
+    assert (await stage.now(task)).state is S.PAUSED
+    second = await Hand(stage, "sess-2").attach()
+    await stage.core.control.resume(ANN, task.id, "")
+    await stage.settle()
+    assert second.heard(wire.Go, task)
+    assert (await stage.now(task)).attempt.number == 2
+
+
+@on_stage()
 @pytest.mark.req("I14")
 async def test_a_provider_that_leaves_while_its_accept_is_stored_never_started(
     stage: Stage,
