@@ -115,6 +115,9 @@ class Watch:
         self, task: Task, cursor: int, families: frozenset[EventFamily], limit: int
     ) -> Batch:
         start = max(cursor, task.event_floor - 1)
+        # What the store holds beyond the head is not told yet: a reader that knew of it would be
+        # ahead of the log when it comes back.
+        limit = min(limit, task.event_head - start)
         events = self._from_tail(task.id, start, limit)
         if not events:
             events = await self._store.events(task.id, start, limit)

@@ -162,6 +162,9 @@ class Stage:
         self.store = MemoryStore(before=self._before, after=self._after)
         #: What the next commits do: "full", "failed" or "unknown", or nothing.
         self.faults: list[str] = []
+        #: While it is not set, commits that took effect are not answered.
+        self.answering = asyncio.Event()
+        self.answering.set()
         self._ids = CountingIds()
         self._trust = open_trust()
         self._dead: list[Process] = []
@@ -177,6 +180,7 @@ class Stage:
             raise CommitUnknown
 
     async def _after(self, _: Sequence[Write]) -> None:
+        await self.answering.wait()
         if self.faults and self.faults.pop(0) == "unknown":
             raise CommitUnknown
 

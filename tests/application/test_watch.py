@@ -165,6 +165,23 @@ async def test_a_cursor_that_the_log_has_not_reached_is_refused(stage: Stage, af
 
 
 @on_stage()
+@pytest.mark.req("I05", "I28", "R075")
+async def test_nobody_sees_an_event_whose_commit_is_not_answered_yet(stage: Stage) -> None:
+    hand, task = await running(stage)
+    head = (await stage.now(task)).event_head
+    stage.answering.clear()
+    await hand.say(task, LINE)
+    assert len(await stage.log(task)) == head + 1
+    reader = Reader(stage, task)
+    await stage.settle()
+    assert reader.numbers[-1] == head
+    stage.answering.set()
+    await stage.settle()
+    assert reader.numbers == list(range(1, head + 2))
+    reader.work.cancel()
+
+
+@on_stage()
 @pytest.mark.req("I30", "I45")
 async def test_a_daemon_that_stops_tells_its_readers_to_come_back(stage: Stage) -> None:
     _, task = await running(stage)
