@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from aiosd.application.access import Caller
 from aiosd.application.creation import NewTask
 from aiosd.application.errors import OutcomeUnknown, QueueFull, TaskNotFound
 from aiosd.domain.errors import Refusal
-from aiosd.domain.interruption import AuthResponse, AuthType
+from aiosd.domain.interruption import AuthResponse, AuthType, NeedKind
 from aiosd.domain.retry import RetryPolicy
 from aiosd.domain.state import TaskState
 from aiosd.domain.task import Options, Priority
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 OWNER = Caller("owner", frozenset({"task:create", "task:read", "task:control", "task:input"}))
+APPROVER = Caller("approver", frozenset({"task:read", "permission:approve"}))
 
 
 class Client:
@@ -145,6 +147,10 @@ class Client:
         daemon, wait = self._world.daemon, task.interruption
         if wait is None:
             return
+        if wait.kind is NeedKind.HUMAN_APPROVAL:
+            with suppress(TaskNotFound):  # approvers see it only while it waits for them
+                await self._decide(task, wait.interruption_id)
+            return
         value = self._world.answer(task.id, wait.interruption_id)
         try:
             if task.state is TaskState.INPUT_REQUIRED:
@@ -166,6 +172,23 @@ class Client:
             self._world.answered(task.id, wait, text, sure=False)
             raise
         self._world.answered(task.id, wait, text, sure=True)
+
+    async def _decide(self, task: Task, interruption_id: str) -> None:
+        """Another person approves, mostly; a critical one twice."""
+        approve = self._rng.random() < 0.9
+        confirmation = ""
+        for _ in range(2):
+            response = AuthResponse(
+                AuthType.APPROVAL, approve=approve, confirmation_id=confirmation
+            )
+            answered = await self._world.daemon.call(
+                lambda core, given=response: core.control.authenticate(
+                    APPROVER, task.id, given, interruption_id
+                )
+            )
+            confirmation = answered.confirmation_id
+            if not confirmation:
+                return
 
 
 def script(world: World) -> list[tuple[str, float]]:

@@ -19,6 +19,7 @@ from aiosd.domain.event import (
     TaskFailed,
 )
 from aiosd.domain.failure import Outcome, RetryAdvice
+from aiosd.domain.interruption import NeedKind
 from aiosd.domain.state import TERMINAL, TRANSITIONS, TaskState
 
 if TYPE_CHECKING:
@@ -121,6 +122,10 @@ def check_executions(
             for stored in commits
         ):
             yield f"{one.session}/{one.attempt} went ahead without a stored start"
+        if task.request.capability_id in ("sim.high", "sim.critical") and not any(
+            stored.order < one.commits and stored.task.permitted for stored in commits
+        ):
+            yield f"{one.session}/{one.attempt} went ahead without being permitted"
 
     def fenced(one: Execution, until: int) -> bool:
         holds = False
@@ -172,7 +177,8 @@ def said_by(event: Event) -> str:
         case ArtifactChanged():
             return event.payload.artifact.name.removeprefix("art-").rpartition("-")[0]
         case InputRequired() | AuthRequired():
-            return event.payload.interruption.prompt
+            wait = event.payload.interruption
+            return "" if wait.kind is NeedKind.HUMAN_APPROVAL else wait.prompt
         case ResultStored():
             return str(json.loads(event.payload.result))
         case AttemptChanged(change="failed"):

@@ -37,7 +37,8 @@ def simulate(seed: int) -> Run:
             verdict = judge(world)
         except Livelock:
             verdict = ["something runs for ever while time stands still"]
-        loop.run_until_complete(world.bury(loop))
+        finally:
+            loop.run_until_complete(world.bury(loop))
     finally:
         asyncio.set_event_loop(None)
         loop.close()

@@ -83,8 +83,14 @@ class World:
             drain_grace_ms=500,
         )
         self.capabilities = tuple(
-            Capability(f"sim.{name}", PermissionLevel.PUBLIC, tool_id=tool, pausable=pausable)
-            for name, tool, pausable in (("a", "x", True), ("b", "x", True), ("c", "y", False))
+            Capability(f"sim.{name}", level, tool_id=tool, pausable=tool == "x")
+            for name, tool, level in (
+                ("a", "x", PermissionLevel.PUBLIC),
+                ("b", "x", PermissionLevel.PUBLIC),
+                ("c", "y", PermissionLevel.PUBLIC),
+                ("high", "x", PermissionLevel.HIGH),
+                ("critical", "y", PermissionLevel.CRITICAL),
+            )
         )
         self.repeats = self.rng.choice((0.0, 0.1))
         self.lag = self.rng.choice((0.002, 0.05, 0.2))
@@ -286,7 +292,7 @@ class World:
             await asyncio.sleep(LOOK_AGAIN)
 
     def _opened(self) -> bool:
-        return self.daemon.core is not None and len(self.daemon.core.capabilities.all()) == 3
+        return self.daemon.core is not None and len(self.daemon.core.capabilities.all()) == 5
 
     def _settled(self) -> bool:
         if self.daemon.core is None:
