@@ -12,6 +12,7 @@ from tests.contract.builders import a_task, put
 from tests.contract.listing_contract import ListContract, QueueContract
 from tests.contract.runtime_contract import RuntimeContract
 from tests.contract.store_contract import CommitContract, OwnershipContract
+from tests.contract.trust_contract import TrustContract
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class TestMemoryStore(
-    CommitContract, OwnershipContract, QueueContract, ListContract, RuntimeContract
+    CommitContract, OwnershipContract, QueueContract, ListContract, RuntimeContract, TrustContract
 ):
     @pytest.fixture
     def store(self) -> MemoryStore:

@@ -10,6 +10,7 @@ from aiosd.adapters.sqlite import SqliteStore
 from tests.contract.listing_contract import ListContract, QueueContract
 from tests.contract.runtime_contract import RuntimeContract
 from tests.contract.store_contract import CommitContract, OwnershipContract
+from tests.contract.trust_contract import TrustContract
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TestSqliteStore(
-    CommitContract, OwnershipContract, QueueContract, ListContract, RuntimeContract
+    CommitContract, OwnershipContract, QueueContract, ListContract, RuntimeContract, TrustContract
 ):
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[SqliteStore]:
