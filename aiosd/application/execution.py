@@ -15,6 +15,7 @@ from aiosd.application.messages import (
     Go,
     Input,
     Pause,
+    Refused,
     Resume,
     Welcome,
 )
@@ -219,7 +220,12 @@ class Execution:
         inbox = self._inboxes.get(key)
         if inbox is None:
             inbox = self._inboxes[key] = Inbox(self._reporting, session, report.task_id)
-        await inbox.put(report)
+        if not await inbox.put(report):
+            why = "too many reports wait for the task to go on"
+            session.send(
+                Refused(report.task_id, report.attempt, report.number, "TASK_STATE_INVALID", why)
+            )
+            return
         if inbox.work is None and not inbox.parked:
             self._drain(key, inbox)
 

@@ -36,8 +36,13 @@ class Inbox:
         """Nothing waits."""
         return not self._waiting
 
-    async def put(self, report: Report) -> None:
-        """Append, waiting while the inbox is full; that is the stream's back-pressure."""
+    async def put(self, report: Report) -> bool:
+        """Append, waiting while the inbox is full; that is the stream's back-pressure.
+
+        False if it is full and parked: the task may stand for days, and the stream must be read.
+        """
+        if self.parked and len(self._waiting) >= ROOM:
+            return False
         if not self._room.is_set():
             self._session.held_back = True
             try:
@@ -47,6 +52,7 @@ class Inbox:
         self._waiting.append(report)
         if len(self._waiting) >= ROOM and not self.parked:
             self._room.clear()
+        return True
 
     async def drain(self) -> None:
         """Store everything that waits, batch by batch, until nothing does or it is parked."""

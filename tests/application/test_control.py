@@ -205,6 +205,20 @@ async def test_a_result_of_a_paused_task_waits_until_it_goes_on(stage: Stage) ->
 
 
 @on_stage()
+@pytest.mark.req("I31", "S-38")
+async def test_reports_that_wait_for_a_paused_task_are_bounded(stage: Stage) -> None:
+    hand, task = await paused(stage)
+    await hand.say(task, DONE)
+    await hand.say(task, *[LogLine(LogLevel.INFO, "x")] * 1_100)
+    refused = hand.heard(wire.Refused)
+    assert {one.reason for one in refused} == {"TASK_STATE_INVALID"}
+    assert 90 < len(refused) < 110
+    await stage.core.control.resume(ANN, task.id, "")
+    await stage.settle()
+    assert (await stage.now(task)).state is S.COMPLETED
+
+
+@on_stage()
 @pytest.mark.req("I24", "R099")
 async def test_a_parked_result_is_taken_up_however_the_task_leaves_its_stand(
     stage: Stage,
