@@ -116,23 +116,19 @@ async def test_a_body_holds_the_very_data_of_the_streams_frame(
         {"artifact": {"name": "a.txt", "parts": [{"type": "text", "text": "x"}]}},
         {"auth": {"type": "api_key", "provider": "p", "reason": "r"}},
     )
+    before = len(await aios.events(task_id))
     await subscribe(aios, task_id, receiver.url, events=["status", "progress", "artifact", "log"])
     await answer(aios, task_id)
     await aios.until(task_id, "auth_required")
     secret = {"type": "api_key", "api_key": "canary-key-0123456789"}
     await aios.call("aios/task.authenticate", task_id=task_id, auth_response=secret)
     await aios.ended(task_id)
-    frames = [one for one in await aios.events(task_id) if int(one.id[4:]) > 4]
-
-    async def look() -> bool:
-        return len(receiver.posted) >= len(frames) - 1
-
-    await eventually(look)
-    bodies = [json.loads(one.body) for one in receiver.posted]
-    seen = [one for one in bodies if one["data"].get("status") != "completed"]
-    told = [one for one in frames if one.data.get("status") != "completed"]
-    assert [one["event"] for one in seen] == [one.event for one in told][-len(seen) :]
-    assert [one["data"] for one in seen] == [one.data for one in told][-len(seen) :]
+    frames = (await aios.events(task_id))[before:]
+    bodies = [json.loads(one.body) for one in await posts(receiver, len(frames))]
+    assert [one["event"] for one in bodies] == [one.event for one in frames]
+    for body, frame in zip(bodies, frames, strict=True):
+        if body["data"].get("status") != "completed":
+            assert body["data"] == frame.data
     end = next(one for one in bodies if one["data"].get("status") == "completed")
     frame = next(one for one in frames if one.data.get("status") == "completed")
     assert end["data"] == frame.data | {"result": end["data"]["result"]}
