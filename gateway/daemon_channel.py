@@ -37,6 +37,8 @@ ResponseT = TypeVar("ResponseT")
 
 UNAVAILABLE: Final = "DAEMON_UNAVAILABLE"
 """Reason of an error that the daemon did not write itself: nobody answered."""
+STARTING: Final = "STARTING"
+"""Reason of a daemon that has not looked through its store yet; the call had no effect."""
 SHUTTING_DOWN: Final = "SHUTTING_DOWN"
 """Reason of a daemon that stops: nothing was done."""
 TIMED_OUT: Final = "DAEMON_TIMED_OUT"
@@ -102,7 +104,7 @@ class DaemonError(Exception):
     @property
     def is_unavailable(self) -> bool:
         """Whether a daemon that runs again might answer the same call."""
-        return self.reason in (UNAVAILABLE, SHUTTING_DOWN)
+        return self.reason in (UNAVAILABLE, SHUTTING_DOWN, STARTING)
 
     @property
     def is_unauthenticated(self) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from a2a.extensions.common import get_requested_extensions
-from a2a.utils.errors import TaskNotFoundError
+from a2a.utils.errors import InvalidParamsError, TaskNotFoundError
 
 from aiosd.api.v1 import capability_service_pb2
 from gateway.a2a import words
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
+T = TypeVar("T")
+
+RESTART_SECONDS: Final = 15.0
+"""How long a call that may be made again waits for a daemon that is away."""
+_RETRY_DELAY_S: Final = 0.2
 
 REQUEST_STATE: Final = "aios.request"
 """Where the SDK's call context carries our `Request`."""
@@ -94,15 +101,34 @@ class Call:
         request: RequestT,
         *,
         wait_ms: int = 0,
+        repeatable: bool = False,
     ) -> ResponseT:
-        """Call the daemon, which may take `wait_ms` longer than usual. Raises A2AError."""
-        daemon = self.context.daemon
-        try:
-            return await daemon.call(
-                method, request, self.request.caller, timeout_s=CALL_TIMEOUT_S + wait_ms / 1000
+        """Call the daemon, which may take `wait_ms` longer than usual. Raises A2AError.
+
+        `repeatable`: the same call twice has the effect of one, so a restart of the daemon in the
+        middle of it is waited for and not told.
+        """
+        timeout_s = CALL_TIMEOUT_S + wait_ms / 1000
+
+        async def once() -> ResponseT:
+            return await self.context.daemon.call(
+                method, request, self.request.caller, timeout_s=timeout_s, repeatable=repeatable
             )
+
+        try:
+            return await (patiently(once) if repeatable else once())
         except DaemonError as refused:
             raise self.refuse(refused) from None
+
+    async def read(
+        self,
+        method: aio.UnaryUnaryMultiCallable[RequestT, ResponseT],
+        request: RequestT,
+        *,
+        wait_ms: int = 0,
+    ) -> ResponseT:
+        """As `ask`, for what changes nothing."""
+        return await self.ask(method, request, wait_ms=wait_ms, repeatable=True)
 
     def refuse(self, refused: DaemonError) -> Exception:
         """The error to raise; a token that is not good any more is forgotten."""
@@ -129,14 +155,23 @@ class Call:
         """Raise TaskNotFoundError for a tenant that is no capability."""
         if not self.tenant:
             return
-        daemon = self.context.daemon
         request = capability_service_pb2.GetCapabilityRequest(capability_id=self.tenant)
         try:
-            await daemon.call(daemon.capabilities.GetCapability, request, self.request.caller)
+            await self.read(self.context.daemon.capabilities.GetCapability, request)
+        except InvalidParamsError:
+            raise TaskNotFoundError("there is no such tenant") from None
+
+
+async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask again while the daemon restarts, for RESTART_SECONDS at most. Raises DaemonError."""
+    give_up_at = time.monotonic() + RESTART_SECONDS
+    while True:
+        try:
+            return await ask()
         except DaemonError as refused:
-            if refused.reason in ("CAPABILITY_NOT_FOUND", "ARGUMENT_INVALID"):
-                raise TaskNotFoundError("there is no such tenant") from None
-            raise self.refuse(refused) from None
+            if not refused.is_unavailable or time.monotonic() > give_up_at:
+                raise
+        await asyncio.sleep(_RETRY_DELAY_S)
 
 
 async def open_call(
@@ -150,7 +185,7 @@ async def open_call(
     request.check_version()
     call = Call(context, admission, request, sdk.tenant or tenant)
     try:
-        await admission.check(request.caller)
+        await patiently(lambda: admission.check(request.caller))
     except DaemonError as refused:
         raise call.refuse(refused) from None
     await call.check_tenant()

@@ -93,7 +93,9 @@ class Cards:
             request = capability_service_pb2.ListCapabilitiesRequest(
                 page_size=_PAGE, page_token=token
             )
-            page = await daemon.call(daemon.capabilities.ListCapabilities, request, caller)
+            page = await daemon.call(
+                daemon.capabilities.ListCapabilities, request, caller, repeatable=True
+            )
             found += page.capabilities
             token = page.next_page_token
             if not token:

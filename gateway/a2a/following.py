@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
 from aiosd.api.v1 import task_pb2, task_service_pb2
+from gateway.a2a.call import patiently
 from gateway.a2a.errors import UnavailableError, from_daemon
 from gateway.a2a.translate import FAMILIES
 from gateway.daemon_channel import DaemonError
@@ -39,7 +40,7 @@ class Following:
     async def open(self) -> task_pb2.Task:
         """The task as it is where the stream begins. Raises A2AError if the daemon refuses."""
         try:
-            first = await self._connect(include_task=True)
+            first = await patiently(lambda: self._connect(include_task=True))
         except DaemonError as refused:
             raise self._call.refuse(refused) from None
         return first.task

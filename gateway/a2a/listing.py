@@ -49,7 +49,7 @@ async def list_tasks(call: Call, params: a2a_pb2.ListTasksRequest) -> a2a_pb2.Li
         request.state_since.nanos = -(-since.nanos // _NANOS_PER_MS) * _NANOS_PER_MS
         if request.state_since.nanos >= 1000 * _NANOS_PER_MS:
             request.state_since.FromMilliseconds((since.seconds + 1) * 1000)
-    answer = await call.ask(call.context.daemon.tasks.ListTasks, request)
+    answer = await call.read(call.context.daemon.tasks.ListTasks, request)
     tasks = await asyncio.gather(*(_shown(call, params, one) for one in answer.tasks))
     return a2a_pb2.ListTasksResponse(
         tasks=tasks,

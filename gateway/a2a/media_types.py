@@ -23,7 +23,7 @@ async def check(call: Call, capability_id: str, message: a2a_pb2.Message) -> Non
     A capability that declares nothing reads everything, as does one for a file without a type.
     """
     request = capability_service_pb2.GetCapabilityRequest(capability_id=capability_id)
-    answer = await call.ask(call.context.daemon.capabilities.GetCapability, request)
+    answer = await call.read(call.context.daemon.capabilities.GetCapability, request)
     modes = answer.capability.input_modes
     for index, part in enumerate(message.parts):
         media_type = part.media_type or _OF_CONTENT.get(part.WhichOneof("content") or "", "")

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 Answer: TypeAlias = a2a_pb2.Task | a2a_pb2.Message
 
 _RETRY_DELAY_S: Final = 0.2
-_CREATE_WITHIN_S: Final = 20.0
-"""How long a creation is repeated, under its key, while the daemon restarts."""
 
 
 async def send(call: Call, params: a2a_pb2.SendMessageRequest) -> Answer:
@@ -64,22 +62,10 @@ async def _begin(call: Call, params: a2a_pb2.SendMessageRequest) -> tuple[task_p
     request = requests.creation(call, params)
     if call.context.settings.a2a_check_media_types:
         await media_types.check(call, request.capability_id, params.message)
-    answer = await _created(call, request)
+    # Under an idempotency key, so that it may be asked again when no answer came.
+    create = call.context.daemon.tasks.CreateTask
+    answer = await call.ask(create, request, repeatable=True)
     return answer.task, answer.created
-
-
-async def _created(
-    call: Call, request: task_service_pb2.CreateTaskRequest
-) -> task_service_pb2.CreateTaskResponse:
-    """Create under an idempotency key, so that it may be asked again when no answer came."""
-    give_up_at = time.monotonic() + _CREATE_WITHIN_S
-    while True:
-        try:
-            return await call.ask(call.context.daemon.tasks.CreateTask, request)
-        except UnavailableError:
-            if time.monotonic() > give_up_at:
-                raise
-        await asyncio.sleep(_RETRY_DELAY_S)
 
 
 async def _answered(call: Call, params: a2a_pb2.SendMessageRequest) -> task_pb2.Task:

@@ -53,7 +53,7 @@ async def fetch(call: Call, task_id: str, *, wait_ms: int = 0) -> task_pb2.Task:
     """
     request = task_service_pb2.GetTaskRequest(task_id=task_id, include_history=True)
     request.wait.FromMilliseconds(wait_ms)
-    answer = await call.ask(call.context.daemon.tasks.GetTask, request, wait_ms=wait_ms)
+    answer = await call.read(call.context.daemon.tasks.GetTask, request, wait_ms=wait_ms)
     call.check_owned(answer.task)
     return answer.task
 
@@ -114,7 +114,7 @@ async def messages(call: Call, task_id: str) -> list[content_pb2.Message]:
         request = task_service_pb2.ListMessagesRequest(
             task_id=task_id, page_size=PAGE, page_token=token
         )
-        page = await call.ask(call.context.daemon.tasks.ListMessages, request)
+        page = await call.read(call.context.daemon.tasks.ListMessages, request)
         found += page.messages
         token = page.next_page_token
         if not token:
@@ -177,7 +177,9 @@ async def artifact(call: Call, task_id: str, artifact_id: str) -> artifact_pb2.A
     daemon = call.context.daemon
     request = artifact_service_pb2.GetArtifactRequest(artifact_id=artifact_id, task_id=task_id)
     try:
-        answer = await daemon.call(daemon.artifacts.GetArtifact, request, call.request.caller)
+        answer = await daemon.call(
+            daemon.artifacts.GetArtifact, request, call.request.caller, repeatable=True
+        )
     except DaemonError as refused:
         if refused.reason != "ARTIFACT_TOO_LARGE":
             raise call.refuse(refused) from None

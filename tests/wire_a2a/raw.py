@@ -38,7 +38,7 @@ _REQUESTS = {
 OPERATIONS = tuple(_REQUESTS)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Problem(Exception):
     """An error of the wire, read from whatever form the binding gives it."""
 

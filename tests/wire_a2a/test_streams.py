@@ -370,3 +370,27 @@ async def test_an_idempotency_key_makes_one_task(raw: Raw, binding: str) -> None
     key = {"idempotency-key": f"key-{binding}-{time.time_ns()}"}
     tasks = [await raw.call(binding, "SendMessage", send(script()), key) for _ in range(2)]
     assert tasks[0]["task"]["id"] == tasks[1]["task"]["id"]
+
+
+@pytest.mark.req("H04", "I16")
+async def test_every_message_makes_one_task_although_the_daemon_dies_under_them(
+    start_stack: Callable[..., Stack], connect: Callable[..., Raw]
+) -> None:
+    stack = start_stack()
+    raw = connect(stack)
+    sending = [
+        asyncio.create_task(
+            raw.call(
+                BINDINGS[number % 3],
+                "SendMessage",
+                send(script({"sleep_ms": 1500}, contextId="through-a-kill")),
+            )
+        )
+        for number in range(12)
+    ]
+    await asyncio.to_thread(stack.kill, "daemon")
+    answers = await asyncio.gather(*sending)
+    assert {answer["task"]["status"]["state"] for answer in answers} == {"TASK_STATE_COMPLETED"}
+    page = await raw.call(JSONRPC, "ListTasks", {"contextId": "through-a-kill"})
+    assert {task["id"] for task in page["tasks"]} == {answer["task"]["id"] for answer in answers}
+    assert page["totalSize"] == 12
