@@ -17,6 +17,8 @@ from gateway.aios import endpoint as aios
 from gateway.guard_policy import GuardPolicy
 from gateway.guards import Guards
 from gateway.limits import HttpLimits
+from gateway.openapi import endpoint as openapi
+from gateway.openapi.errors import render_refusal as render_openapi_refusal
 from gateway.refusals import Refusal
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ _WIRES: Final[tuple[Callable[[GatewayContext], list[BaseRoute]], ...]] = (
     metrics.routes,
     aios.routes,
     a2a.routes,
+    openapi.routes,
 )
 _DRAINING: Final = Refusal(
     503, "stopping", "the server is stopping; ask again", ((b"retry-after", b"1"),)
@@ -41,7 +44,7 @@ _DRAINING: Final = Refusal(
 def create_app(context: GatewayContext) -> ASGIApp:
     """Compose the application. The channel of `context` stays its caller's to close."""
     inner = Starlette(routes=[route for routes in _WIRES for route in routes(context)])
-    render = {A2A_PATH: render_refusal}
+    render = {A2A_PATH: render_refusal, openapi.BASE_PATH: render_openapi_refusal}
     return Guards(_Draining(inner, context), guard_policy(context), render=render)
 
 

@@ -32,7 +32,7 @@ _HEADERS: Final = (
 class EventStream:
     """An ASGI application that writes the chunks of an iterator until it ends.
 
-    It also ends, with a comment, when `stopping` is set, and silently when the client has gone.
+    It also ends, with `stopping_words`, when `stopping` is set, and silently when the client has gone.
     The iterator is closed in every case.
     """
 
@@ -42,11 +42,13 @@ class EventStream:
         stopping: asyncio.Event,
         *,
         keep_alive_seconds: float = sse.KEEP_ALIVE_SECONDS,
+        stopping_words: bytes = STOPPING,
     ) -> None:
         self._chunks = chunks
         self._stopping = stopping
         self._keep_alive_seconds = keep_alive_seconds
         self._writing = asyncio.Lock()
+        self._stopping_words = stopping_words
         self._last_words = b""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,7 +80,7 @@ class EventStream:
         if leaving.done() and not leaving.cancelled():
             return False
         if writing.cancelled():
-            self._last_words = STOPPING
+            self._last_words = self._stopping_words
             return True
         failure = writing.exception()
         if isinstance(failure, TimeoutError | OSError):

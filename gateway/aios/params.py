@@ -84,7 +84,7 @@ def read(model: type[ParamsT], params: Mapping[str, Any]) -> ParamsT:
         return model.model_validate(params)
     except ValidationError as refused:
         errors = refused.errors(include_url=False, include_input=False)
-    problems = [_problem(error) for error in errors[:_MAX_REPORTED]]
+    problems = [problem_of(error) for error in errors[:_MAX_REPORTED]]
     first = problems[0]
     data: dict[str, Any] = {"field": first["field"]}
     if len(problems) > 1:
@@ -97,7 +97,8 @@ def invalid(field: str, problem: str) -> AiosError:
     return AiosError(INVALID_PARAMS, f"{field} {problem}", data={"field": field})
 
 
-def _problem(error: ErrorDetails) -> dict[str, str]:
+def problem_of(error: ErrorDetails) -> dict[str, str]:
+    """The `field` that is wrong, and in `details` a sentence that says why."""
     field = _path(error["loc"]) or "params"
     return {"field": field, "details": f"{field} {_sentence(error)}"}
 
@@ -154,7 +155,7 @@ class _Schema(GenerateJsonSchema):
         return described
 
 
-def json_schema(model: type[Params]) -> dict[str, Any]:
+def json_schema(model: type[BaseModel]) -> dict[str, Any]:
     """JSON Schema (2020-12) of a model, as `rpc.discover` shows it.
 
     Nested models stand under `$defs`; references point to where an OpenRPC document keeps them.
