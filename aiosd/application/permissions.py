@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aiosd.application.errors import OutcomeUnknown, PermissionDenied
+from aiosd.application.needs import Needs
 from aiosd.domain import failure as failures
 from aiosd.domain import lifecycle, waits
 from aiosd.domain.capability import PermissionLevel
@@ -51,14 +52,11 @@ if TYPE_CHECKING:
     from aiosd.application.ports import Clock, Ids
     from aiosd.application.slots import Slots
     from aiosd.application.writes import Write
-    from aiosd.domain.capability import Capability
     from aiosd.domain.draft import Draft
 
 APPROVE = "permission:approve"
 #: The capability of the tasks that stand for `RequestPermission`; nobody provides it.
 REQUEST_CAPABILITY = "aios.permission.request"
-#: JSON Schema annotation: this argument is the resource scope that is asked for.
-SCOPE_ANNOTATION = "x-aios-permission-scope"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ class Permissions:
     ) -> None:
         self._ledger = ledger
         self._grants = grants
-        self._capabilities = capabilities
+        self._needs = Needs(capabilities)
         self._slots = slots
         self._audit = audit
         self.policy = policy
@@ -107,7 +105,6 @@ class Permissions:
         self._limits = limits
         #: Grants that come into being with an approval that is under way.
         self._promised: dict[str, tuple[Grant, ...]] = {}
-        self._scopes: dict[str, tuple[str, str]] = {}
 
     def committed(self, before: Task | None, draft: Draft) -> None:
         """The grants of an approval hold before anybody hears of it (Ledger observer)."""
@@ -121,7 +118,7 @@ class Permissions:
         """The task if it may be offered now; None if it was asked about or refused."""
         if task.permitted or task.attempt.number:
             return task
-        need = self.need_of(task)
+        need = self._needs.of(task)
         decision = await self.decide(need)
         match decision.verdict:
             case Verdict.DENY:
@@ -131,19 +128,6 @@ class Permissions:
             case Verdict.RUN if need.level is PermissionLevel.PUBLIC:
                 return task
         return await self._permit(task, need, decision)
-
-    def need_of(self, task: Task) -> Need:
-        """What a task must be granted before it runs."""
-        capability = self._capabilities.get(task.request.capability_id)
-        return Need(
-            principal=task.principal,
-            permission_ids=capability.permission_ids,
-            level=capability.level,
-            scope=self._scope(capability, task.request.arguments),
-            tool_id=task.request.tool_id,
-            task_id=task.id,
-            session_id=task.request.session_id,
-        )
 
     async def decide(self, need: Need) -> Decision:
         """What the policy and the grants say."""
@@ -358,7 +342,7 @@ class Permissions:
             grants = self._wished(task, by)
             ids = [one.id for one in grants]
             return Ends(grants, json.dumps({"granted": True, "grant_ids": ids}))
-        need = self.need_of(task)
+        need = self._needs.of(task)
         if need.level in ALWAYS_ASKED:
             return Ends()  # for this use alone
         lifetime = lifetime_of(need.level, None, self.policy)
@@ -382,23 +366,6 @@ class Permissions:
                 self._grants.make(need, wish["permission_id"], Lifetime.parse(wish["duration"]), by)
             )
         return tuple(made)
-
-    def _scope(self, capability: Capability, arguments: str) -> str:
-        """The argument that the capability's schema marks as the scope; empty without one."""
-        schema = capability.input_schema
-        if SCOPE_ANNOTATION not in schema:
-            return ""
-        known = self._scopes.get(capability.id)
-        if known is None or known[0] != schema:
-            members = json.loads(schema).get("properties", {})
-            marked = [
-                name
-                for name, member in members.items()
-                if isinstance(member, dict) and member.get(SCOPE_ANNOTATION) is True
-            ]
-            known = self._scopes[capability.id] = (schema, marked[0] if marked else "")
-        value = json.loads(arguments).get(known[1]) if known[1] else ""
-        return value if isinstance(value, str) else ""
 
 
 def _said(need: Need) -> dict[str, object]:
