@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.wire_a2a.raw import BINDINGS, GRPC, JSONRPC, script, send
+from tests.wire_a2a.raw import BINDINGS, GRPC, JSONRPC, Problem, script, send
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,6 +139,18 @@ async def test_another_principal_sees_nothing_and_is_answered_as_for_an_unknown_
     assert page.get("tasks", []) == []
 
 
+@pytest.mark.req("H05")
+async def test_a_token_without_the_scope_is_refused_and_may_do_the_rest(
+    shared_stack: Stack, connect: Callable[..., Raw], binding: str
+) -> None:
+    reader = connect(shared_stack, await stranger_token(shared_stack, "task:read"))
+    with pytest.raises(Problem) as caught:
+        await reader.call(binding, "SendMessage", send(script()))
+    assert caught.value.reason == "PERMISSION_DENIED"
+    assert caught.value.code in (-32603, 403, "PERMISSION_DENIED")
+    assert (await reader.call(binding, "ListTasks")).get("tasks", []) == []
+
+
 def put(value: Any, old: str, new: str) -> Any:
     """The value with one string in place of another, wherever it is."""
     if isinstance(value, dict):
@@ -148,9 +160,9 @@ def put(value: Any, old: str, new: str) -> Any:
     return new if value == old else value
 
 
-async def stranger_token(stack: Stack) -> str:
+async def stranger_token(stack: Stack, *scopes: str) -> str:
     """The token of a principal that has nothing of the owner's."""
-    scopes = ("task:create", "task:read", "task:control", "task:input", "webhook:manage")
+    scopes = scopes or ("task:create", "task:read", "task:control", "task:input", "webhook:manage")
     command = [sys.executable, "-m", "aiosd.ctl", "token", "create", "--principal", "stranger"]
     command += [word for scope in scopes for word in ("--scope", scope)]
     command += ["--socket", str(stack.socket), "--state-dir", str(stack.state_dir), "-o", "json"]
