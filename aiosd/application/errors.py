@@ -140,6 +140,15 @@ class WebhookUrlRefused(Refusal):
         super().__init__(f"url: {problem}", {"field": "url", "problem": problem})
 
 
+class SecretLost(Refusal):
+    """The key that sealed it is gone; there is no way around that (S-28)."""
+
+    reason = "SECRET_LOST"
+
+    def __init__(self) -> None:
+        super().__init__("the secrets cannot be opened with the present key; register it again")
+
+
 class TooManyWebhooks(Refusal):
     """The task has as many as it may have (S-20)."""
 

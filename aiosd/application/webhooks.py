@@ -9,10 +9,12 @@ from aiosd.application.access import own
 from aiosd.application.errors import (
     DeliveryNotFound,
     OutcomeUnknown,
+    SecretLost,
     TooManyWebhooks,
     WebhookNotFound,
 )
 from aiosd.application.ports import CommitConflict
+from aiosd.application.trust_ports import SecretUnreadable
 from aiosd.application.trust_writes import (
     DropSecret,
     DropWebhook,
@@ -193,7 +195,10 @@ class Webhooks:
         caller.require("webhook:manage")
         webhook = await self.get(caller, task_id, webhook_id)
         sealed = await self._outbox.secret(secret_id(webhook))
-        before = self._safe.open(webhook, sealed or b"")
+        try:
+            before = self._safe.open(webhook, sealed or b"")
+        except SecretUnreadable:
+            raise SecretLost from None
         now = self._clock.now()
         signing = before.signing(now)
         after = replace(

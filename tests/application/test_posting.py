@@ -14,14 +14,14 @@ import pytest
 from aiosd.adapters.memory import MemoryStore
 from aiosd.application.ports import CommitUnknown
 from aiosd.application.posting import ENDPOINT_SLOTS, SLOTS, Posting
-from aiosd.application.trust_ports import DeliveryQuery
-from aiosd.application.trust_writes import PutWebhook
+from aiosd.application.trust_ports import DeliveryQuery, SecretUnreadable
+from aiosd.application.trust_writes import PutSecret, PutWebhook
 from aiosd.application.webhook_secrets import WebhookSafe
 from aiosd.domain.webhook import SCHEDULE_MS, Answer, DeliveryState, Webhook
 from tests.contract.builders import a_task, put
 from tests.contract.trust_contract import a_delivery, a_webhook
 from tests.support.manual_clock import START, LoopClock
-from tests.support.trust import NoBodies, open_trust
+from tests.support.trust import NoBodies, OpenVault, open_trust
 from tests.support.virtual_loop import run_virtual
 from tests.support.waiting import eventually
 
@@ -250,5 +250,28 @@ def test_a_store_that_is_away_for_a_while_costs_nothing_but_time() -> None:
         running.cancel()
         assert (await states(store)) == {DeliveryState.SUCCEEDED: 2}
         assert 3 <= len(sender.posted) <= 10
+
+    run_virtual(main)
+
+
+@pytest.mark.req("S-28")
+def test_without_the_key_nothing_is_posted_and_nothing_falls_back_to_plaintext() -> None:
+    class LockedVault(OpenVault):
+        def open(self, secret_id: str, principal: str, sealed: bytes) -> bytes:
+            """The key is lost."""
+            raise SecretUnreadable
+
+    async def main() -> None:
+        store, sender = MemoryStore(), Scripted(answers(200))
+        webhook = await fill(store, 1, "https://a", 1, max_retries=1, retry_delay_ms=10)
+        name = f"webhook:{webhook.task_id}:{webhook.id}"
+        await store.commit([PutSecret(name, webhook.task_id, b"sealed")])
+        trust = replace(open_trust(), sender=sender, bodies=JsonBodies(), vault=LockedVault())
+        safe = WebhookSafe(trust.vault, trust.redaction)
+        await until_done(store, Posting(store, store, trust, safe, LoopClock()), 10)
+        assert sender.posted == []
+        ((_, dead),) = await store.deliveries(DeliveryQuery("owner"))
+        assert dead.state is DeliveryState.DEAD_LETTER
+        assert "present key" in dead.last_error
 
     run_virtual(main)

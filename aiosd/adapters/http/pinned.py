@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import httpcore2
@@ -29,20 +30,40 @@ class AddressRefused(Exception):
 
 
 class Resolver:
-    """Looks names up on threads of its own, so that a slow one holds up nothing else."""
+    """Looks names up on threads of its own: a slow one holds up nothing, the end neither."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(RESOLVERS, thread_name_prefix="webhook-dns")
+        self._running = 0
 
     async def addresses(self, host: str, port: int) -> list[str]:
         """Every address of a name, in the system's order. Raises OSError."""
+        if self._running >= RESOLVERS:
+            raise OSError("too many names are being looked up")
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, _look_up, host, port)
-        return list(dict.fromkeys(found))
+        future: asyncio.Future[list[str]] = loop.create_future()
 
-    def close(self) -> None:
-        """Wait for nobody."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        def settle(found: list[str], error: Exception | None) -> None:
+            self._running -= 1
+            if future.done():
+                return
+            if error is None:
+                future.set_result(found)
+            else:
+                future.set_exception(error)
+
+        def run() -> None:
+            found: list[str] = []
+            error: Exception | None = None
+            try:
+                found = list(dict.fromkeys(_look_up(host, port)))
+            except (OSError, UnicodeError) as failure:
+                error = OSError(str(failure))
+            with suppress(RuntimeError):  # the loop is closed, nobody waits any more
+                loop.call_soon_threadsafe(settle, found, error)
+
+        self._running += 1
+        threading.Thread(target=run, name="webhook-dns", daemon=True).start()
+        return await future
 
 
 def _look_up(host: str, port: int) -> list[str]:

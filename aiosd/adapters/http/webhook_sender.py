@@ -45,10 +45,6 @@ class HttpWebhookSender:
         self._ssl = ssl_context or ssl.create_default_context()
         self.resolver = Resolver()
 
-    def close(self) -> None:
-        """Let go of the threads."""
-        self.resolver.close()
-
     def check(self, url: str) -> Target:
         """What a URL means; raises WebhookUrlRefused."""
         return read_url(url, self._allow).target

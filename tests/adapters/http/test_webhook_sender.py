@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
+import threading
 import time
 import tracemalloc
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -15,22 +18,20 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from aiosd.adapters.http import pinned
 from aiosd.adapters.http.pinned import Resolver
 from aiosd.adapters.http.webhook_sender import LARGEST_READ, HttpWebhookSender
 from tests.support.raw_receiver import Receiver, answering, dripping, endless, hang
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 HEADERS = [("Content-Type", "application/json"), ("X-Test", "1")]
 
 
 @pytest.fixture
-def sender() -> Iterator[HttpWebhookSender]:
-    made = HttpWebhookSender(("127.0.0.0/8",), connect_timeout_ms=1_000, timeout_ms=1_500)
-    yield made
-    made.close()
+def sender() -> HttpWebhookSender:
+    return HttpWebhookSender(("127.0.0.0/8",), connect_timeout_ms=1_000, timeout_ms=1_500)
 
 
 @pytest.mark.req("R125")
@@ -144,7 +145,6 @@ class Answers(Resolver):
 
 
 def resolving(sender: HttpWebhookSender, *answers: list[str]) -> Answers:
-    sender.resolver.close()
     sender.resolver = resolver = Answers(*answers)
     return resolver
 
@@ -170,7 +170,6 @@ async def test_the_name_is_looked_up_and_checked_at_each_attempt() -> None:
         url = f"https://rebind.example:{receiver.port}/"
         first = await sender.send(url, HEADERS, b"{}")
         second = await sender.send(url, HEADERS, b"{}")
-        sender.close()
     assert (first.refused, second.refused) == (False, True)
     assert resolver.asked == 2
     assert receiver.connections == 0
@@ -182,9 +181,34 @@ async def test_the_connection_goes_to_the_checked_address_under_the_name_of_the_
         sender = HttpWebhookSender((f"hooks.example:{receiver.port}",))
         resolving(sender, ["127.0.0.1"])
         answer = await sender.send(f"http://hooks.example:{receiver.port}/", HEADERS, b"{}")
-        sender.close()
     assert answer.accepted
     assert receiver.posted[0].headers["host"] == f"hooks.example:{receiver.port}"
+
+
+@pytest.mark.req("I35", "S-26")
+async def test_names_that_hang_cost_the_connect_deadline_and_a_bounded_number_of_threads(
+    sender: HttpWebhookSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = threading.Event()
+
+    def stuck(host: str, port: int) -> list[str]:
+        release.wait(30)
+        return []
+
+    monkeypatch.setattr(pinned, "_look_up", stuck)
+    before = threading.active_count()
+    try:
+        found = await asyncio.gather(
+            *(sender.send(f"https://n{one}.example/", HEADERS, b"{}") for one in range(40))
+        )
+        assert threading.active_count() - before <= pinned.RESOLVERS
+    finally:
+        release.set()
+    said = Counter(one.error for one in found)
+    assert said == {
+        "the name was not resolved in time": pinned.RESOLVERS,
+        "the name cannot be resolved": 40 - pinned.RESOLVERS,
+    }
 
 
 @pytest.mark.req("S-22", "S-24")
@@ -247,6 +271,5 @@ async def test_the_certificate_must_be_for_the_name_in_the_url(
         answer = await sender.send(f"https://hooks.example:{receiver.port}/", HEADERS, b"{}")
         assert answer.accepted is accepted
         assert len(receiver.posted) == int(accepted)
-    sender.close()
     if not accepted:
         assert "certificate" in answer.error.lower()
