@@ -156,12 +156,16 @@ class Ledger:
                 await self._reconcile(task_id)
 
     async def resolve(self, task_id: str) -> Task | None:
-        """The task once it is known what became of its last commit."""
+        """The task once it is known what became of its last commit, however long that takes."""
         with self._wakeups.listen(task_id) as signal:
             while task_id in self._doubtful:
                 signal.clear()
                 await signal.wait()
-        return await self.load(task_id)
+        while True:
+            try:
+                return await self.load(task_id)
+            except ReadFailed:
+                await Alarm(self._clock).sleep(self._clock.now() + RECONCILE_MS)
 
     def forget(self, task_ids: Sequence[str]) -> None:
         """The store has deleted these; whoever follows one is told."""

@@ -102,7 +102,7 @@ class Reporting:
 
     async def must_wait(self, task_id: str) -> bool:
         """Whether reports that need WORKING still wait for it."""
-        task = await self._ledger.load(task_id)
+        task = await self._ledger.resolve(task_id)
         return task is not None and _stands(task)
 
     def _answer(

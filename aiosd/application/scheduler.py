@@ -230,13 +230,11 @@ class Scheduler:
         held = session.held[task_id] = Held(task_id, attempt)
         try:
             await self._ledger.change(task_id, lambda draft: lifecycle.start(draft, session.id))
-        except OutcomeUnknown:
-            await self._ledger.resolve(task_id)
-        except Full:
+        except (Full, ReadFailed):
             self._shun(task_id, session)
         except Refusal:
-            pass  # canceled meanwhile; seen below
-        task = await self._ledger.load(task_id)
+            pass  # canceled meanwhile, or not known yet; seen below
+        task = await self._ledger.resolve(task_id)
         started = task is not None and task.attempt.holder == session.id
         started = started and task is not None and task.attempt.number == attempt
         self._end_offer(task_id)
@@ -292,13 +290,12 @@ class Scheduler:
             return
         try:
             await self._ledger.change(task_id, lambda draft: lifecycle.reject(draft, reason))
-        except Refusal:
-            await self._ledger.resolve(task_id)
+        except (Refusal, ReadFailed):
             await self._look_again(task_id)
 
     async def _declined_after_accept(self, session: Session, task_id: str, attempt: int) -> None:
         held = session.held.get(task_id)
-        task = await self._ledger.load(task_id)
+        task = await self._ledger.resolve(task_id)
         if held is None or held.attempt != attempt or task is None or task.attempt.reports:
             return
         if session.held.get(task_id) is not held:
@@ -332,7 +329,7 @@ class Scheduler:
             self._retrying[task.id] = (task.order, task.request.capability_id)
 
     async def _look_again(self, task_id: str) -> None:
-        task = await self._ledger.load(task_id)
+        task = await self._ledger.resolve(task_id)
         if task is not None:
             self.place(task)
             if not task.terminal and task.phase is Phase.QUEUED:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from aiosd.application.core import Core
 from aiosd.application.errors import SessionLost
 from aiosd.application.messages import HeartbeatAck, Hello, Report
+from aiosd.application.ports import ReadFailed
 from aiosd.domain.errors import Refusal
 from tests.simulation.network import END, Accept, Detach, Heartbeat, Reject
 from tests.support.manual_clock import CountingIds, LoopClock, NoSchemas
@@ -70,7 +71,7 @@ class Daemon:
         if main.cancelled():
             return
         error = main.exception()
-        if self.core is not None or not isinstance(error, Refusal):
+        if self.core is not None or not isinstance(error, Refusal | ReadFailed):
             self._world.blame("daemon", f"its loops ended: {error!r}")
         self.kill()  # recovery met a store that was away: try again, as systemd would
         asyncio.get_running_loop().call_later(0.1, self.start)
@@ -161,7 +162,10 @@ class Daemon:
             await asyncio.wait((handler, death), return_when=asyncio.FIRST_COMPLETED)
             if not handler.done():
                 raise Down
-            return handler.result()
+            try:
+                return handler.result()
+            except ReadFailed:
+                raise Down from None  # as UNAVAILABLE
         finally:
             handler.add_done_callback(lambda done: done.cancelled() or done.exception())
             if not death.done():

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from aiosd.application.ports import CommitUnknown, StoreFull
+from aiosd.adapters.memory import MemoryStore
+from aiosd.application.ports import CommitUnknown, ReadFailed, StoreFull
 from aiosd.application.writes import AppendEvents, PutTask
 from aiosd.domain.task import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from aiosd.application.writes import Write
     from aiosd.domain.event import Event
@@ -37,12 +38,22 @@ class Faults:
         self.failed = rng.choice((0.0, 0.01, 0.05))
         self.unknown = rng.choice((0.0, 0.01, 0.05))
         self.slow = rng.choice((0.0, 0.02))
+        self.unreadable = rng.choice((0.0, 0.0, 0.01))
+        self.wait_to_read = rng.choice((0.0, 0.5))
         self.stored: list[Stored] = []
         self.events: list[Event] = []
 
     def heal(self) -> None:
         """No more faults."""
-        self.full = self.failed = self.unknown = self.slow = 0.0
+        self.full = self.failed = self.unknown = self.slow = self.unreadable = 0.0
+
+    async def reading(self) -> None:
+        """Before and after a read."""
+        rng = self._world.rng
+        if rng.random() < self.wait_to_read:
+            await asyncio.sleep(rng.choice((0, rng.random() * 0.01)))
+        if rng.random() < self.unreadable:
+            raise ReadFailed
 
     async def before(self, _: Sequence[Write]) -> None:
         """About to commit."""
@@ -67,3 +78,31 @@ class Faults:
         await asyncio.sleep(0 if rng.random() < 0.7 else rng.random() * 0.02)
         if rng.random() < self.unknown:
             raise CommitUnknown
+
+
+class ShakyStore(MemoryStore):
+    """Reads take time, see the store before or after it, and sometimes fail."""
+
+    def __init__(self, faults: Faults) -> None:
+        super().__init__(before=faults.before, after=faults.after)
+        self.faults = faults
+
+
+def _shaky(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+    read = getattr(MemoryStore, name)
+
+    async def shaky(self: ShakyStore, *args: Any, **named: Any) -> Any:
+        await self.faults.reading()
+        result = await read(self, *args, **named)
+        await self.faults.reading()
+        return result
+
+    return shaky
+
+
+_READS = (
+    "task events history artifacts messages chunks queued open_tasks due count expired"
+    " capabilities idempotency_key subscription"
+)
+for _name in _READS.split():
+    setattr(ShakyStore, _name, _shaky(_name))

@@ -6,6 +6,7 @@ import asyncio
 import random
 from dataclasses import dataclass
 
+from aiosd.application import ledger
 from tests.simulation.oracle import judge
 from tests.simulation.world import World
 from tests.support.virtual_loop import Livelock, VirtualLoop
@@ -29,9 +30,11 @@ class Run:
 def simulate(seed: int) -> Run:
     """The same seed gives the same run."""
     loop = VirtualLoop(random.Random(seed))
+    cached = ledger.CACHED_TASKS
     asyncio.set_event_loop(loop)
     try:
         world = loop.run_until_complete(_begin(seed))
+        ledger.CACHED_TASKS = world.cached_tasks
         try:
             loop.run_until_complete(world.run())
             verdict = judge(world)
@@ -40,6 +43,7 @@ def simulate(seed: int) -> Run:
         finally:
             loop.run_until_complete(world.bury(loop))
     finally:
+        ledger.CACHED_TASKS = cached
         asyncio.set_event_loop(None)
         loop.close()
     verdict += [f"{fault.get('message')}: {fault.get('exception')!r}" for fault in loop.faults]

@@ -12,16 +12,16 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from aiosd.adapters.memory import MemoryStore
 from aiosd.application.errors import ShuttingDown
 from aiosd.application.limits import Limits
+from aiosd.application.ports import ReadFailed
 from aiosd.domain.capability import Capability, PermissionLevel
 from aiosd.domain.errors import Refusal
 from aiosd.domain.event import Event
 from aiosd.domain.state import TaskState
 from tests.simulation.client import Client
 from tests.simulation.daemon import Daemon, Down
-from tests.simulation.faults import Faults
+from tests.simulation.faults import Faults, ShakyStore
 from tests.simulation.provider import Provider
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ class World:
         self.rng = random.Random(seed)
         self.seed = seed
         self.faults = Faults(self)
-        self.store = MemoryStore(before=self.faults.before, after=self.faults.after)
+        self.store = ShakyStore(self.faults)
+        #: With a small one the core has to read what it usually remembers.
+        self.cached_tasks = self.rng.choice((2048, 2))
         self.limits = Limits(
             max_concurrent_tasks=4,
             max_tasks_per_tool=2,
@@ -204,7 +206,7 @@ class World:
                 else:
                     watcher.ended = True
                 await batches.aclose()
-            except (Down, ShuttingDown):
+            except (Down, ReadFailed, ShuttingDown):
                 pass
             except Refusal as refusal:
                 self.blame(watcher.task_id, f"watch after {cursor}: {refusal}")
