@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from aiosd.aios_wire import errors
+from aiosd.aios_wire import errors, words
 from aiosd.api.v1 import operation_pb2, task_pb2
 
 if TYPE_CHECKING:
@@ -150,16 +150,6 @@ def openapi_status(task: task_pb2.Task) -> str:
     return row_of(task).openapi
 
 
-_ADVICE: Final[Mapping[int, str]] = MappingProxyType(
-    {
-        task_pb2.RETRY_ADVICE_NONE: "none",
-        task_pb2.RETRY_ADVICE_RESUBMIT: "resubmit",
-        task_pb2.RETRY_ADVICE_RESUME: "resume",
-        task_pb2.RETRY_ADVICE_MANUAL_REVIEW: "manual_review",
-    }
-)
-
-
 def product(task: task_pb2.Task) -> Product:
     """The product's view of a task (R140-R146, R150, R151).
 
@@ -179,7 +169,7 @@ def product(task: task_pb2.Task) -> Product:
         return Product(row.product, reason, "uncertain", "manual_review")
     if row.product == "cancelled":
         return Product(row.product, reason, "certain", "none")
-    policy = _ADVICE.get(task.retry_advice, "")
+    policy = words.ADVICE.get(task.retry_advice, "")
     if row.reason == "rejected" and not policy:
         policy = "none"
     elif task.outcome == task_pb2.OUTCOME_NOT_STARTED and row.reason != "rejected":

@@ -15,6 +15,7 @@ from aiosd.ctl import (
     control,
     daemon_state,
     follow,
+    invoke,
     judgement,
     operations,
     registry,
@@ -65,6 +66,7 @@ def top(
 
 for module in (
     run_task,
+    invoke,
     tasks,
     follow,
     control,

@@ -22,7 +22,7 @@ from aiosd.sdk.connection import jittered
 TERMINAL = frozenset({"completed", "failed", "canceled", "timeout", "rejected"})
 INTERRUPTED = frozenset({"input_required", "auth_required"})
 
-REQUEST_TIMEOUT_S = 90.0
+REQUEST_TIMEOUT_S = 130.0
 """How long one HTTP request may take; the gateway answers 504 long before."""
 
 MOST_BYTES = 16 * 1024 * 1024
@@ -56,7 +56,8 @@ async def invoke(
 
     `url` is the gateway, such as `http://127.0.0.1:9527`. Returns when the task is terminal or
     waits for a person, or, as it then is, after `patience_ms` (None: as long as it takes).
-    `timeout_ms`: the task's working time. `idempotency_key` None: a fresh one.
+    `timeout_ms`: how long the gateway waits before a 504, 1..115000 (None: its own
+    setting); it bounds no task. `idempotency_key` None: a fresh one.
 
     Raises HttpRefused when the gateway refuses, and OSError when it cannot be reached and
     `patience_ms` is over before it is known whether there is a task.

@@ -6,24 +6,23 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import ValidationError
+from starlette.requests import Request
 
 from gateway import strict_json
 from gateway.aios.params import Params, problem_of
-from gateway.context import caller_of
-from gateway.daemon_channel import CALL_TIMEOUT_S, DaemonError
+from gateway.context import GatewayContext, caller_of
+from gateway.daemon_channel import CALL_TIMEOUT_S, Caller, DaemonError
 from gateway.openapi.errors import ApiError, from_daemon, invalid_param
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from grpc import aio
-    from starlette.requests import Request
 
-    from gateway.context import GatewayContext
-    from gateway.daemon_channel import Caller, DaemonChannel
+    from gateway.daemon_channel import DaemonChannel
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -31,10 +30,9 @@ ModelT = TypeVar("ModelT", bound=Params)
 
 MAX_LIMIT: Final = 200
 DEFAULT_LIMIT: Final = 50
-MAX_SEQUENCE_DIGITS: Final = 15
 _KEY: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,126}[\x21-\x7e])?")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9_.:-]{1,256}")
-_NUMBER: Final = re.compile(r"[0-9]{1,%d}" % MAX_SEQUENCE_DIGITS)
+_NUMBER: Final = re.compile(r"[0-9]{1,15}")
 _NOT_IN_TEXT: Final = re.compile("[\x00\ud800-\udfff]")
 _MAX_ID: Final = 200
 _ENCODING_KINDS: Final = ("encoding", "syntax")
@@ -188,6 +186,3 @@ def unseal(kind: str, cursor: str | None) -> str:
 def _without_branch(field: str) -> str:
     """A field's path without the name of the alternative that pydantic tried."""
     return re.sub(r"\.(?:MessageBody|constrained-str|dict\[[^]]*\]|str)(?=\.|$)", "", field)
-
-
-Json = dict[str, Any]

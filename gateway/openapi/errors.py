@@ -33,7 +33,7 @@ TYPES: Final[Mapping[int, str]] = MappingProxyType(
 
 @dataclass(slots=True)
 class ApiError(Exception):
-    """An answer that is not a success. `param` names the field; `retry_after_s` becomes a header."""
+    """An answer that is not a success. `param` names the field."""
 
     status: int
     code: str

@@ -1,4 +1,4 @@
-"""What requests may hold and what answers look like: one set of models that validates and describes.
+"""What requests may hold and what answers look like: the models that validate and describe.
 
 Requests are read strictly: no number from a string, no fraction for an integer, null is no value.
 Members that nobody declared are ignored. Answer models describe; `docs/openapi-wire.md` explains.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gateway import projection
 from gateway.aios.params import Params
 from gateway.openapi import models, operations, streams, tasks
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
 
 _CREATION_ERRORS: Final = (400, 403, 404, 409, 413, 429)
 _PRODUCT_WORDS: Final = (*projection.PRODUCT_STATUSES, *projection.LEGACY)

@@ -10,14 +10,13 @@ import httpx
 
 from tests.support.sse_parser import SseParser
 from tests.support.waiting import eventually
+from tests.wire_openapi.spelling import assert_spelling
 
 if TYPE_CHECKING:
     from tests.support.stack import Stack
 
 TERMINAL = ("completed", "failed", "canceled", "timeout", "rejected")
 ENDLESS = {"sleep_ms": 600_000}
-RECORDED: list[Any] = []
-"""Every answer that any test of this folder got, streams included."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Api:
         """One request below /api/v1."""
         answer = await self.http.request(method, f"/api/v1{path}", **options)
         assert answer.status_code < 500 or answer.status_code in (503, 504), answer.text
-        RECORDED.append(answer.json())
+        assert_spelling(answer.json())
         return answer
 
     async def ok(self, method: str, path: str, status: int = 200, **options: Any) -> dict[str, Any]:
@@ -127,5 +126,6 @@ class Api:
                     Frame(one.last_event_id, one.type, json.loads(one.data))
                     for one in parser.feed(chunk)
                 ]
-        RECORDED.extend(frame.data for frame in frames)
+        for frame in frames:
+            assert_spelling(frame.data)
         return frames
