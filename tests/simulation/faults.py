@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -100,9 +101,6 @@ def _shaky(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
     return shaky
 
 
-_READS = (
-    "task events history artifacts messages chunks queued open_tasks due count expired"
-    " capabilities idempotency_key subscription"
-)
-for _name in _READS.split():
-    setattr(ShakyStore, _name, _shaky(_name))
+for _name, _ in inspect.getmembers(MemoryStore, inspect.iscoroutinefunction):
+    if not _name.startswith(("_", "commit", "close", "forget")):
+        setattr(ShakyStore, _name, _shaky(_name))
