@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from a2a.types import a2a_pb2
 
 from aiosd.aios_wire import words as aios_words
 from aiosd.api.v1 import failure_pb2, operation_pb2, task_pb2
@@ -46,7 +47,7 @@ def test_a_row_holds_on_every_wire(
     assert (shown.status, shown.reason) == (product, reason)
     assert aios_words.status(given.state) == aios
     if code != -32113 or state == "REJECTED":
-        assert a2a_words.a2a_pb2.TaskState.Name(a2a_words.state(given.state)) == a2a
+        assert a2a_pb2.TaskState.Name(a2a_words.state(given.state)) == a2a
 
 
 @pytest.mark.req("R141")
