@@ -88,12 +88,16 @@ class Request:
 
 @dataclass(slots=True)
 class Call:
-    """One request of a known caller, with its tenant."""
+    """One request of a known caller, with its tenant.
+
+    `tenants` are those that were found to be capabilities, shared by all calls.
+    """
 
     context: GatewayContext
     admission: Admission
     request: Request
     tenant: str
+    tenants: set[str]
 
     async def ask(
         self,
@@ -153,13 +157,15 @@ class Call:
 
     async def check_tenant(self) -> None:
         """Raise TaskNotFoundError for a tenant that is no capability."""
-        if not self.tenant:
+        if not self.tenant or self.tenant in self.tenants:
             return
         request = capability_service_pb2.GetCapabilityRequest(capability_id=self.tenant)
         try:
             await self.read(self.context.daemon.capabilities.GetCapability, request)
         except InvalidParamsError:
             raise TaskNotFoundError("there is no such tenant") from None
+        # The daemon never forgets a capability.
+        self.tenants.add(self.tenant)
 
 
 async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
@@ -175,7 +181,11 @@ async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
 
 
 async def open_call(
-    context: GatewayContext, admission: Admission, sdk: ServerCallContext, tenant: str
+    context: GatewayContext,
+    admission: Admission,
+    tenants: set[str],
+    sdk: ServerCallContext,
+    tenant: str,
 ) -> Call:
     """The call of a request that the SDK hands over; a tenant in the path wins over the body's.
 
@@ -183,7 +193,7 @@ async def open_call(
     """
     request: Request = sdk.state[REQUEST_STATE]
     request.check_version()
-    call = Call(context, admission, request, sdk.tenant or tenant)
+    call = Call(context, admission, request, sdk.tenant or tenant, tenants)
     try:
         await patiently(lambda: admission.check(request.caller))
     except DaemonError as refused:

@@ -71,11 +71,12 @@ class Handler(RequestHandler):
         self._context = context
         self._admission = admission
         self._cards = cards
+        self._tenants: set[str] = set()
 
     async def open(self, params: Any, context: ServerCallContext) -> Call:
         """The call of a request, its version, token and tenant checked; raises A2AError."""
         tenant = getattr(params, "tenant", "")
-        return await open_call(self._context, self._admission, context, tenant)
+        return await open_call(self._context, self._admission, self._tenants, context, tenant)
 
     @_guarded
     async def on_message_send(

@@ -30,10 +30,13 @@ _RETRY_DELAY_S: Final = 0.2
 async def send(call: Call, params: a2a_pb2.SendMessageRequest) -> Answer:
     """Make a task or answer one; wait for the end or for the next question unless told not to."""
     requests.check_message(params)
-    native, _ = await _begin(call, params)
     configuration = params.configuration
     wait_ms = 0 if configuration.return_immediately else call.context.settings.sync_wait_ms
-    native = await _settled(call, native, wait_ms)
+    until = time.monotonic() + wait_ms / 1000
+    native, is_new = await _begin(call, params, wait_ms)
+    if not is_new or native.state != task_pb2.TASK_STATE_COMPLETED:
+        # Whoever waits or has waited is told by the state history what it was that was asked.
+        native = await _settled(call, native, until)
     length = configuration.history_length if configuration.HasField("history_length") else None
     return await _answer(call, native, length)
 
@@ -55,8 +58,13 @@ async def stream(call: Call, params: a2a_pb2.SendMessageRequest) -> AsyncGenerat
                 yield item
 
 
-async def _begin(call: Call, params: a2a_pb2.SendMessageRequest) -> tuple[task_pb2.Task, bool]:
-    """The task that the message makes or answers, and whether it was made just now."""
+async def _begin(
+    call: Call, params: a2a_pb2.SendMessageRequest, wait_ms: int = 0
+) -> tuple[task_pb2.Task, bool]:
+    """The task that the message makes or answers, and whether it was made just now.
+
+    A new task is waited for, in the same call, until it is settled or the time is over.
+    """
     if params.message.task_id:
         return await _answered(call, params), False
     request = requests.creation(call, params)
@@ -64,7 +72,8 @@ async def _begin(call: Call, params: a2a_pb2.SendMessageRequest) -> tuple[task_p
         await media_types.check(call, request.capability_id, params.message)
     # Under an idempotency key, so that it may be asked again when no answer came.
     create = call.context.daemon.tasks.CreateTask
-    answer = await call.ask(create, request, repeatable=True)
+    request.wait.FromMilliseconds(wait_ms)
+    answer = await call.ask(create, request, wait_ms=wait_ms, repeatable=True)
     return answer.task, answer.created
 
 
@@ -126,9 +135,8 @@ async def _decided(call: Call, native: task_pb2.Task, message: a2a_pb2.Message) 
     return (await call.ask(call.context.daemon.tasks.AuthenticateTask, request)).task
 
 
-async def _settled(call: Call, native: task_pb2.Task, wait_ms: int) -> task_pb2.Task:
+async def _settled(call: Call, native: task_pb2.Task, until: float) -> task_pb2.Task:
     """The task at its end or its next question, or as it is when the time is up."""
-    until = time.monotonic() + wait_ms / 1000
     while True:
         left_ms = max(0, int((until - time.monotonic()) * 1000))
         try:
