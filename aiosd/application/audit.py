@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from aiosd.domain.audit import SealedRecord
     from aiosd.domain.draft import Draft
     from aiosd.domain.errors import Refusal
+    from aiosd.domain.operation import Operation
+    from aiosd.domain.operation_lifecycle import OperationDraft
     from aiosd.domain.task import StateChange, Task
 
 LONGEST_SUMMARY = 512
@@ -66,7 +68,30 @@ class Audit:
             if state is not None:
                 records.append(self._changed(draft, state, change))
             state = change.state
+        records += self._said_of_the_end(before, draft)
         return (AppendAudit(tuple(records)),) if records else ()
+
+    def record_operation(
+        self, before: Operation | None, draft: OperationDraft
+    ) -> Sequence[AppendAudit]:
+        """What a change of a runtime operation adds to its own commit."""
+        operation = draft.operation
+        request = operation.request
+        details: dict[str, Any] = {"operation_id": operation.id, "instance_id": request.instance_id}
+        if before is None:
+            details |= {"scope": request.scope, "target_id": request.target_id}
+            details |= {"method": request.method, "params": request.params}
+            return (self.of("operation.created", details=details),)
+        asked = operation.cancel_request is not None and before.cancel_request is None
+        if before.status is operation.status and before.closed is operation.closed and not asked:
+            return ()
+        details |= {"old_state": before.status.word, "new_state": operation.status.word}
+        if operation.error is not None:
+            details["error"] = f"{operation.error.code}: {operation.error.message}"
+        changed = before.status is not operation.status
+        event = "cancel_requested" if asked else operation.status.word if changed else "closed"
+        decision = operation.status.word
+        return (self.of(f"operation.{event}", decision=decision, details=details),)
 
     def of(
         self,
@@ -165,6 +190,24 @@ class Audit:
         if task.outcome is not None:
             details["outcome"] = task.outcome.name.lower()
         return self._make(f"task.{change.state.word}", task, change.state.word, _dump(details))
+
+    def _said_of_the_end(self, before: Task | None, draft: Draft) -> list[AuditRecord]:
+        """Evidence for an uncertain failure, and the judgement of a result."""
+        task = draft.task
+        records = []
+        if before is not None and task.resolution is not None and before.resolution is None:
+            closed = task.resolution
+            details = {"outcome": closed.outcome, "by": closed.by, "retried_as": closed.retried_as}
+            details["evidence"] = self._redaction.text(closed.evidence[:LONGEST_SUMMARY])
+            records.append(self._make("task.resolved", task, closed.outcome, _dump(details)))
+        if before is not None and task.acceptance is not None:
+            judged = task.acceptance
+            if judged != before.acceptance:
+                decision = "accepted" if judged.accepted else "declined"
+                reason = self._redaction.text(judged.reason[:LONGEST_SUMMARY])
+                details = {"by": judged.by, "reason": reason}
+                records.append(self._make("task.judged", task, decision, _dump(details)))
+        return records
 
     def _summary(self, task: Task) -> str:
         """What came of it, in at most LONGEST_SUMMARY characters."""

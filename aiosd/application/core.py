@@ -170,6 +170,7 @@ class Core:
         self.creation.attach = self.webhooks.attach
         self.reporting.refused = self.audit.report_refused
         ledger.record(self.audit.record)
+        self.operation_ledger.recorder = self.audit.record_operation
         ledger.record(outgoings.record)
 
     def _build_access(self, store: Stores, ids: Ids, key: bytes, policy: Policy) -> None:

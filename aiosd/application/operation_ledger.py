@@ -51,6 +51,8 @@ class OperationLedger:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._observers: list[Callable[[Operation | None, OperationDraft], None]] = []
         self._running: set[asyncio.Task[object]] = set()
+        #: Asked before each commit what must become durable together with it.
+        self.recorder: Callable[[Operation | None, OperationDraft], Sequence[Write]] | None = None
 
     def observe(self, observer: Callable[[Operation | None, OperationDraft], None]) -> None:
         """Be told of every commit, in commit order per operation, before its caller is."""
@@ -155,6 +157,8 @@ class OperationLedger:
         writes: list[Write] = [PutOperation(operation, before.revision if before else 0)]
         if draft.events:
             writes.append(AppendOperationEvents(operation.id, tuple(draft.events)))
+        if self.recorder is not None:
+            writes += self.recorder(before, draft)
         try:
             await self._store.commit([*writes, *extra])
         except CommitUnknown:

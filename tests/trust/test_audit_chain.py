@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from aiosd.sdk import connect
 from tests.support.waiting import eventually
 from tests.trust.conftest import ctl_of
 from tests.wire_aios.client import AiosClient
@@ -241,3 +242,29 @@ async def test_a_daemon_that_finds_its_chain_cut_says_so_and_keeps_the_evidence(
 async def test_keys_and_the_anchor_are_files_of_mode_0600(own_stack: Stack) -> None:
     for name in ("audit.key", "audit.head", "secrets.key", "aiosd.db"):
         assert (own_stack.state_dir / name).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.req("I43", "S-32")
+async def test_operations_evidence_and_judgements_are_recorded(
+    aios: AiosClient, stack: Stack, ctl: Ctl
+) -> None:
+    judged = await aios.create({"complete": {"result": 1}})
+    await aios.ended(judged)
+    async with connect(f"unix:{stack.socket}") as client:
+        await client.accept(judged, False, "not what I meant")
+        made = await client.operations.create("lab", "model.switch", {"model": "lab-2"})
+        await client.operations.wait(made.operation_id)
+    last = (await records(ctl, judged))[-1]
+    assert (last["event"], last["decision"]) == ("task.judged", "declined")
+    assert last["details"]["reason"] == "not what I meant"
+    _, found = await ctl("audit", "list")
+    about = [
+        one
+        for one in found
+        if one["event"].startswith("operation.")
+        and one["details"]["operation_id"] == made.operation_id
+    ]
+    assert about[0]["event"] == "operation.created"
+    assert about[0]["method"] == "CreateOperation"
+    assert json.loads(about[0]["details"]["params"]) == {"model": "lab-2"}
+    assert about[-1]["event"] == "operation.succeeded"
