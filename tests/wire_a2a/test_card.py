@@ -60,6 +60,12 @@ def test_the_card_is_public_complete_and_holds_no_secret(shared_stack: Stack) ->
         assert all(skill[key] for key in ("id", "name", "description", "tags"))
 
 
+def test_a_bad_token_gets_the_same_card_as_none(shared_stack: Stack) -> None:
+    plain = get(shared_stack)
+    for token in ("Bearer nonsense", f"Bearer {shared_stack.token}"):
+        assert get(shared_stack, authorization=token).content == plain.content
+
+
 def test_the_card_can_be_cached_and_asked_for_again(shared_stack: Stack) -> None:
     first = get(shared_stack)
     assert "max-age=" in first.headers["cache-control"]

@@ -18,14 +18,13 @@ NETWORK_ERRORS = ("ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "EAI_AGAIN", "ENETUN
 
 
 @pytest.fixture(scope="session")
-def javascript(request: pytest.FixtureRequest) -> Path:
-    """The client, installed once into the cache of the test runner."""
+def javascript(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The client, installed once into the cache of the test runner if it has one."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         pytest.skip("node and npm are not installed")
-    cache = request.config.cache
-    assert cache is not None
-    home = Path(cache.mkdir("a2a-js"))
+    cache = getattr(request.config, "cache", None)
+    home = tmp_path_factory.mktemp("a2a-js") if cache is None else Path(cache.mkdir("a2a-js"))
     manifest = (HERE / "package.json").read_text()
     installed = home / "package.json"
     if not installed.exists() or installed.read_text() != manifest:

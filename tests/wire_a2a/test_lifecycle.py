@@ -244,3 +244,46 @@ async def test_a_lost_attempt_is_uncertain_and_never_repeated(
     assert task["metadata"]["aiosRetryPolicy"] == "manual_review"
     assert task["metadata"]["aiosFailureClass"] == "task_failed"
     assert len(touched.read_text().splitlines()) == 1
+
+
+@pytest.mark.req("R153", "X43")
+async def test_every_a2a_state_has_its_product_status(
+    start_stack: Callable[..., Stack], connect: Callable[..., Raw]
+) -> None:
+    stack = start_stack(max_concurrent_tasks=1)
+    raw = connect(stack)
+
+    async def made(*steps: dict[str, Any]) -> str:
+        params = send(script(*steps), returnImmediately=True)
+        return str((await raw.call(JSONRPC, "SendMessage", params))["task"]["id"])
+
+    ids = {
+        "COMPLETED": await made(),
+        "FAILED": await made({"fail": {"message": "no"}}),
+        "REJECTED": await made({"reject": {"reason": "no"}}),
+        "CANCELED": await made({"ask": {"prompt": "?"}}),
+    }
+    for state in ("COMPLETED", "FAILED", "REJECTED"):
+        await until(raw, ids[state], state)
+    await raw.call(JSONRPC, "CancelTask", {"id": ids["CANCELED"]})
+    ids["WORKING"] = await made({"sleep_ms": 60_000})
+    await until(raw, ids["WORKING"], "WORKING")
+    ids["SUBMITTED"] = await made()
+    expected = {
+        "SUBMITTED": ("queued", None),
+        "WORKING": ("processing", None),
+        "COMPLETED": ("completed", None),
+        "FAILED": ("failed", "error"),
+        "CANCELED": ("cancelled", None),
+        "REJECTED": ("failed", "rejected"),
+    }
+    async with httpx.AsyncClient(headers=raw.headers()) as http:
+        for state, (status, reason) in expected.items():
+            task = await raw.call(JSONRPC, "GetTask", {"id": ids[state]})
+            assert task["status"]["state"] == f"TASK_STATE_{state}"
+            answer = await http.get(f"{stack.http}/api/v1/product/tasks/{ids[state]}")
+            product = answer.json()["data"]
+            product = product.get("product", product)
+            assert product["status"] == status
+            if reason:
+                assert product["reason"] == reason
