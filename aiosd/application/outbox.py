@@ -39,6 +39,10 @@ class Outgoings:
         if len(self._known) > CACHED_TASKS:
             self._known.popitem(last=False)
 
+    def forget(self, task_id: str) -> None:
+        """What was remembered may not have been stored: the store is asked again."""
+        self._known.pop(task_id, None)
+
     async def record(self, before: Task | None, draft: Draft) -> Sequence[Write]:
         """A delivery for each event and each webhook that wants it (Ledger recorder)."""
         task = draft.task

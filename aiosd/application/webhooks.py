@@ -315,6 +315,9 @@ class Webhooks:
                 await self._ledger.change(task_id, command, extra=extra)
             except _Moved:
                 continue
+            except Exception:
+                self._outgoings.forget(task_id)
+                raise
             return
         raise OutcomeUnknown
 

@@ -41,6 +41,7 @@ ENTRIES: Final[Mapping[str, ErrorEntry]] = MappingProxyType(
         "SESSION_EXPIRED": errors.SESSION_EXPIRED,
         "CURSOR_INVALID": errors.INVALID_PARAMS,
         "WEBHOOK_URL_REFUSED": errors.INVALID_PARAMS,
+        "TOO_MANY_WEBHOOKS": errors.RESOURCE_BUSY,
         "GRANT_NOT_FOUND": errors.INVALID_PARAMS,
         "UNAUTHENTICATED": errors.AUTH_FAILED,
         "PERMISSION_DENIED": errors.PERMISSION_DENIED,

@@ -379,3 +379,45 @@ async def test_events_of_a_task_arrive_in_their_order_and_once(
     assert messages == [str(number) for number in range(40)]
     ids = {one.headers["x-aios-delivery-id"] for one in posted}
     assert len(ids) == 40
+
+
+@pytest.mark.req("S-20")
+async def test_the_eleventh_webhook_of_a_task_is_refused(
+    aios: AiosClient, receiver: Receiver
+) -> None:
+    task_id = await waiting_task(aios)
+    for number in range(10):
+        await subscribe(aios, task_id, f"{receiver.url}/{number}")
+    error = await aios.refused(
+        "aios/task.subscribe_webhook",
+        task_id=task_id,
+        webhook_url=f"{receiver.url}/10",
+        events=["completed"],
+    )
+    assert error.code == -32007
+    assert error.data["limit"] == 10
+
+
+async def test_a_receiver_that_was_gone_can_be_registered_again(
+    aios: AiosClient, receiver: Receiver, ctl: Ctl
+) -> None:
+    receiver.behave = answering(410)
+    task_id = await waiting_task(aios, WAITING)
+    await subscribe(aios, task_id, receiver.url, events=["status"])
+    await answer(aios, task_id)
+
+    async def disabled(wanted: bool) -> bool:
+        _, found = await ctl("webhooks", "list", task_id)
+        return bool(found[0].get("disabled")) is wanted
+
+    await eventually(lambda: disabled(True))
+    receiver.behave = answering(200)
+    await subscribe(aios, task_id, receiver.url, events=["completed"])
+    assert await disabled(False)
+    await aios.until(task_id, "input_required")
+    await answer(aios, task_id)
+
+    async def arrived() -> bool:
+        return any(b"completed" in one.body for one in receiver.posted)
+
+    await eventually(arrived)
