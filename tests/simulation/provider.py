@@ -225,7 +225,10 @@ class Provider:
             self._drop(known)
         answers = {one.action: one.input for one in offer.answers}
         self._attempts[task_id] = Attempt(offer.task, offer.attempt, self._session, answers)
-        for _ in range(2 if luck < 0.15 else 1):
+        self._send(Accept(task_id, offer.attempt))
+        if luck < 0.15:
+            # Said twice; if it then declines what this one wins, it contradicts itself.
+            self._world.excuse(self.name)
             self._send(Accept(task_id, offer.attempt))
 
     def _go(self, attempt: Attempt) -> None:
