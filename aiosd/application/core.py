@@ -6,6 +6,7 @@ The daemon puts real adapters behind it, the simulation virtual ones; nothing el
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from aiosd.application.access_ports import AccessRecords
@@ -28,7 +29,7 @@ from aiosd.application.operations import Operations
 from aiosd.application.outbox import Outgoings
 from aiosd.application.permission_requests import PermissionRequests
 from aiosd.application.permissions import Permissions
-from aiosd.application.ports import Queue, Registry, Runtimes, Store
+from aiosd.application.ports import Queue, ReadFailed, Registry, Runtimes, Store
 from aiosd.application.posting import Posting
 from aiosd.application.projection import Projection
 from aiosd.application.reading import Reading
@@ -253,4 +254,5 @@ class Core:
         self.operations.stop()
         await self.ledger.settle()
         await self.operation_ledger.settle()
-        await self.anchoring.anchor()
+        with suppress(ReadFailed):  # compared at the next start all the same
+            await self.anchoring.anchor()

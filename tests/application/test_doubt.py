@@ -108,6 +108,24 @@ async def test_a_terminal_report_is_acknowledged_only_when_it_is_stored(
 
 
 @on_stage()
+@pytest.mark.req("I27", "I05")
+@FAULTS
+async def test_observers_are_told_of_every_event_once_and_in_order(
+    stage: Stage, fault: str
+) -> None:
+    told: list[int] = []
+    stage.core.ledger.observe(lambda _, draft: told.extend(one.sequence for one in draft.events))
+    hand = await Hand(stage, "sess-1").attach()
+    stage.faults = ["", fault]
+    task = await stage.create()
+    await stage.pass_time(1_500)
+    stage.faults = [fault]
+    await hand.say(task, wire.RequestInput("ask-1", "?"))
+    await stage.pass_time(500)
+    assert told == [one.sequence for one in await stage.log(task)]
+
+
+@on_stage()
 @pytest.mark.req("I25", "I05")
 async def test_an_answer_whose_commit_was_in_doubt_reaches_the_provider(stage: Stage) -> None:
     hand = await Hand(stage, "sess-1").attach()

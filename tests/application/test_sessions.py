@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from aiosd.application import messages as wire
@@ -237,6 +239,48 @@ async def test_an_answer_to_an_earlier_attempt_does_not_answer_a_question_not_ye
     assert (await stage.now(task)).state is S.WORKING  # nobody has asked yet
     await back.say(task, KEY, attempt=2)
     assert (await stage.now(task)).state is S.AUTH_REQUIRED
+
+
+@on_stage()
+@pytest.mark.req("I25")
+async def test_an_earlier_attempts_answer_is_not_given_to_a_question_that_is_not_stored_yet(
+    stage: Stage,
+) -> None:
+    hand, task = await running(stage, max_attempts=2)
+    await hand.say(task, wire.RequestInput("ask-1", "which?"))
+    await stage.core.control.submit_input(ANN, task.id, '{"a":1}', "")
+    await hand.say(task, Failure(-1, "flaky", "error", retryable=True))
+    assert [one.input for one in hand.heard(wire.Offer)[-1].answers] == ['{"a":1}']
+    await hand.drop()
+    back = await hand.back(held=holding(task, attempt=2, waiting="ask-1"))
+    assert not back.heard(wire.Input)  # its provider chose to ask, and will ask again
+
+
+@on_stage()
+@pytest.mark.req("I19", "I21")
+async def test_nothing_is_said_before_welcome(stage: Stage) -> None:
+    hand, task = await running(stage)
+    other = await stage.create()
+    await hand.drop()
+    stage.core.ledger.forget([task.id])  # from memory: attaching has to read it
+    read, gate = stage.store.task, asyncio.Event()
+
+    async def slowly(task_id: str) -> object:
+        if task_id == task.id:
+            await gate.wait()
+        return await read(task_id)
+
+    stage.store.task = slowly  # type: ignore[method-assign]
+    back = Hand(stage, "sess-1")
+    attaching = stage.spawn(back.attach(held=(*holding(task), *holding(other))))
+    await stage.settle()
+    await stage.core.control.cancel(ANN, other.id, "")
+    await stage.settle()
+    assert back.told == []
+    gate.set()
+    await attaching
+    assert isinstance(back.told[0], wire.Welcome)
+    assert back.heard(wire.Cancel, other)
 
 
 @on_stage()
