@@ -24,11 +24,11 @@ def product_page(*products: Mapping[str, Any], site: str = "", language: str = "
 
 
 class Shop:
-    """One shop; `pages` by path with query. None: a page that never comes."""
+    """One shop; `pages` by path with query. It answers while `opened` is set."""
 
     def __init__(
         self,
-        pages: Mapping[str, bytes | None],
+        pages: Mapping[str, bytes],
         *,
         content_type: str = "text/html; charset=utf-8",
         statuses: Mapping[str, int] | None = None,
@@ -37,6 +37,8 @@ class Shop:
         self.pages = pages
         self.asked: list[str] = []
         self.agents: set[str] = set()
+        self.opened = asyncio.Event()
+        self.opened.set()
         self._content_type = content_type
         self._statuses = statuses or {}
         self._locations = locations or {}
@@ -79,14 +81,13 @@ class Shop:
                 if line.lower().startswith("user-agent:")
             }
             body = self.pages.get(path, b"")
-            if body is None:
-                await asyncio.Event().wait()
+            await self.opened.wait()
             status = self._statuses.get(path, 200 if path in self.pages else 404)
             place = f"Location: {self._locations[path]}\r\n" if path in self._locations else ""
             writer.write(
                 f"HTTP/1.1 {status} X\r\nContent-Type: {self._content_type}\r\n{place}"
-                f"Content-Length: {len(body or b'')}\r\nConnection: close\r\n\r\n".encode()
-                + (body or b"")
+                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+                + body
             )
             await writer.drain()
         self._open.discard(task)
