@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import re
-import sys
-from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.shops import Shop, product_page
+from tests.support.market import Market, open_market
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -27,56 +23,15 @@ if TYPE_CHECKING:
     from tests.support.stack import Stack
     from tests.wire_aios.client import AiosClient
 
-ROOT = Path(__file__).parents[2]
 PROMPT = "找到多个商品，请选择要比较的商品"  # noqa: RUF001
 ANY_TIME = "2026-01-05T10:00:00Z"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
-def offer(price: str) -> dict[str, Any]:
-    return {"@type": "Offer", "price": price, "priceCurrency": "CNY", "url": "/item"}
-
-
-JD = product_page(
-    {"name": "无线耳机 一号", "mpn": "123", "offers": offer("299")},
-    {"name": "无线耳机 二号", "mpn": "456", "offers": offer("599")},
-    site="京东",
-)
-TAOBAO = """<!doctype html><meta charset="gbk">
-<div itemscope itemtype="https://schema.org/WebSite"><meta itemprop="name" content="淘宝"></div>
-<div itemscope itemtype="https://schema.org/Product"><b itemprop="name">耳机 无线耳机</b>
-  <meta itemprop="mpn" content="123"><div itemprop="offers" itemscope
-  itemtype="https://schema.org/Offer"><meta itemprop="priceCurrency" content="CNY">
-  <span itemprop="price" content="289">289元</span></div></div>""".encode("gbk")
-
-
-class Market(NamedTuple):
-    jd: Shop
-    taobao: Shop
-
-
 @pytest.fixture
 async def market(shared_stack: Stack) -> AsyncIterator[Market]:
-    """The two shops of the document, and the example that searches them."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "examples.search_and_compare", "--private"),
-        cwd=ROOT,
-        env={"AIOSD_SOCKET": str(shared_stack.socket)},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    async with AsyncExitStack() as opened:
-        try:
-            async with asyncio.timeout(20):
-                assert json.loads(await process.stdout.readline())["ready"] is True
-            yield Market(
-                await opened.enter_async_context(Shop({"/": JD})),
-                await opened.enter_async_context(Shop({"/": TAOBAO}, content_type="text/html")),
-            )
-        finally:
-            process.terminate()
-            async with asyncio.timeout(15):
-                await process.wait()
+    async with open_market(shared_stack.socket) as opened:
+        yield opened
 
 
 def create(market: Market) -> dict[str, Any]:
@@ -150,7 +105,7 @@ def choose(task_id: str) -> dict[str, Any]:
     return call("7", "aios/task.input", task_id=task_id, input=chosen)
 
 
-@pytest.mark.req("R011", "R016", "R029", "R060", "R065", "R066", "R067")
+@pytest.mark.req("R011", "R016", "R020", "R024", "R029", "R060", "R065", "R066", "R067")
 async def test_the_conversation_of_the_document(aios: AiosClient, market: Market) -> None:
     market.taobao.opened.clear()
     created = await ask(aios, create(market))
@@ -320,7 +275,7 @@ async def test_what_was_missed_after_evt_003(aios: AiosClient, market: Market) -
     assert done["success"] is True
 
 
-@pytest.mark.req("R017", "R024")
+@pytest.mark.req("R017", "R051", "R052", "R053")
 async def test_the_histories_of_the_document(aios: AiosClient, market: Market) -> None:
     task_id = await asking(aios, market)
     await ask(aios, choose(task_id))
