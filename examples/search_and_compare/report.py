@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aiosd.sdk import Data, Text, Url
+from aiosd.api.v1 import content_pb2
+from aiosd.sdk import Data, Text
 from examples.search_and_compare.products import Product
 
 if TYPE_CHECKING:
@@ -75,14 +75,19 @@ def result(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def parts(comparison: Comparison, words: Words) -> tuple[Text, Data, Url]:
+def parts(comparison: Comparison, words: Words) -> tuple[Text, Data, content_pb2.Part]:
     """The parts of the report: Markdown, {site: offer} and a chart (SVG)."""
     data = {offer.site: offer_data(offer) for offer in comparison.offers}
-    picture = base64.b64encode(chart(comparison).encode()).decode()
+    picture = content_pb2.Part(
+        raw=chart(comparison).encode(),
+        media_type="image/svg+xml",
+        filename="chart.svg",
+        metadata='{"aios":{"type":"image"}}',  # bytes are a file on that wire unless they say so
+    )
     return (
         Text(markdown(comparison, words), "text/markdown"),
         Data(data),
-        Url(f"data:image/svg+xml;base64,{picture}", "image/svg+xml", "chart.svg"),
+        picture,
     )
 
 
