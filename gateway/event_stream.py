@@ -32,8 +32,8 @@ _HEADERS: Final = (
 class EventStream:
     """An ASGI application that writes the chunks of an iterator until it ends.
 
-    It also ends, with `stopping_words`, when `stopping` is set, and silently when the client has gone.
-    The iterator is closed in every case.
+    It also ends, with `stopping_words`, when `stopping` is set, and silently when the client has
+    gone. The iterator is closed in every case.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from aiosd.api.v1 import (
 )
 from aiosd.sdk import connect
 from tests.support.waiting import eventually
-from tests.trust.test_webhooks import posts
+from tests.trust.webhook_calls import posts
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -13,7 +13,7 @@ import pytest
 from tests.support.raw_receiver import Receiver, answering, dripping, endless, hang
 from tests.support.waiting import eventually
 from tests.trust.conftest import ctl_of
-from tests.trust.test_webhooks import answer, subscribe, waiting_task
+from tests.trust.webhook_calls import answer, subscribe, waiting_task
 from tests.wire_aios.client import AiosClient
 
 if TYPE_CHECKING:

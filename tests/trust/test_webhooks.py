@@ -6,58 +6,28 @@ import hashlib
 import hmac
 import json
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from standardwebhooks import Webhook as StandardWebhook
 
-from tests.support.raw_receiver import Posted, Receiver, answering
+from tests.support.raw_receiver import Receiver, answering
 from tests.support.waiting import eventually
+from tests.trust.webhook_calls import (
+    QUICK,
+    SECRET,
+    TOKEN,
+    WAITING,
+    answer,
+    deliveries,
+    posts,
+    subscribe,
+    waiting_task,
+)
 
 if TYPE_CHECKING:
     from tests.trust.conftest import Ctl
     from tests.wire_aios.client import AiosClient
-
-QUICK = {"max_retries": 2, "retry_delay_ms": 100}
-TOKEN = "webhook-secret-token"
-SECRET = "a-secret-of-enough-characters"
-WAITING = {"ask": {"prompt": "go on?"}}
-
-
-async def subscribe(aios: AiosClient, task_id: str, url: str, **params: Any) -> dict[str, Any]:
-    params.setdefault("events", ["completed", "failed", "canceled"])
-    result: dict[str, Any] = await aios.call(
-        "aios/task.subscribe_webhook", task_id=task_id, webhook_url=url, **params
-    )
-    return result
-
-
-async def waiting_task(aios: AiosClient, *after: dict[str, Any]) -> str:
-    """A task that stands until it is answered, so that a webhook is there before its end."""
-    task_id = await aios.create(WAITING, *after)
-    await aios.until(task_id, "input_required")
-    return task_id
-
-
-async def answer(aios: AiosClient, task_id: str) -> None:
-    await aios.call("aios/task.input", task_id=task_id, input={"go": "on"})
-
-
-async def posts(receiver: Receiver, count: int, within_s: float = 15) -> list[Posted]:
-    async def look() -> bool:
-        return len(receiver.posted) >= count
-
-    await eventually(look, within_s=within_s)
-    return receiver.posted
-
-
-async def deliveries(ctl: Ctl, task_id: str, state: str, count: int) -> list[dict[str, Any]]:
-    async def look() -> list[dict[str, Any]]:
-        code, found = await ctl("webhooks", "deliveries", "--task", task_id)
-        assert code == 0, found
-        return found if [one["state"] for one in found] == [state] * count else []
-
-    return await eventually(look)
 
 
 @pytest.mark.req("R124", "R125", "R126", "R127", "R128", "X20", "X21")
@@ -235,98 +205,6 @@ async def test_retry_after_is_honoured(aios: AiosClient, receiver: Receiver) -> 
     await answer(aios, task_id)
     first, second = await posts(receiver, 2)
     assert second.at - first.at >= 0.99
-
-
-@pytest.mark.req("R131", "X23")
-async def test_after_unsubscribing_nothing_is_posted_and_repeating_it_is_harmless(
-    aios: AiosClient, receiver: Receiver, ctl: Ctl
-) -> None:
-    task_id = await waiting_task(aios)
-    await subscribe(aios, task_id, receiver.url)
-    unsubscribe = "aios/task.unsubscribe_webhook"
-    first = await aios.call(unsubscribe, task_id=task_id, webhook_url=receiver.url)
-    assert first == {"task_id": task_id, "webhook_url": receiver.url, "removed": 1}
-    again = await aios.call(unsubscribe, task_id=task_id, webhook_url=receiver.url)
-    assert again["removed"] == 0
-    await answer(aios, task_id)
-    await aios.ended(task_id)
-    _, found = await ctl("webhooks", "deliveries", "--task", task_id)
-    assert found == []
-    assert receiver.connections == 0
-
-
-@pytest.mark.req("X23", "R124")
-async def test_registering_again_replaces(aios: AiosClient, receiver: Receiver, ctl: Ctl) -> None:
-    task_id = await waiting_task(aios)
-    first = await subscribe(aios, task_id, receiver.url, secret=SECRET)
-    second = await subscribe(aios, task_id, receiver.url, events=["failed"], secret=SECRET[::-1])
-    assert second["webhook_id"] == first["webhook_id"]
-    _, found = await ctl("webhooks", "list", task_id)
-    assert [one["events"] for one in found] == [["failed"]]
-    await answer(aios, task_id)
-    await aios.ended(task_id)
-    assert receiver.connections == 0
-
-
-@pytest.mark.req("X23")
-async def test_registering_on_a_task_that_has_ended_posts_its_end_once(
-    aios: AiosClient, receiver: Receiver, ctl: Ctl
-) -> None:
-    task_id = await aios.create({"complete": {"result": "done"}})
-    await aios.ended(task_id)
-    await subscribe(aios, task_id, receiver.url)
-    (posted,) = await posts(receiver, 1)
-    assert json.loads(posted.body)["data"]["result"] == "done"
-    await subscribe(aios, task_id, receiver.url)
-    await deliveries(ctl, task_id, "succeeded", 1)
-    assert len(receiver.posted) == 1
-    assert (await aios.get(task_id))["status"] == "completed"
-
-
-@pytest.mark.req("R132", "S-22", "H06")
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://example.com/",
-        "https://10.0.0.1/",
-        "https://169.254.169.254/latest/meta-data",
-        "https://[::1]:8443/",
-        "https://2130706433/",
-        "ftp://example.com/",
-        "https://user:password@example.com/",
-    ],
-)
-async def test_a_target_inside_is_refused_when_it_is_registered(aios: AiosClient, url: str) -> None:
-    task_id = await waiting_task(aios)
-    error = await aios.refused(
-        "aios/task.subscribe_webhook", task_id=task_id, webhook_url=url, events=["completed"]
-    )
-    assert error.code == -32602
-    assert "webhook_url" in json.dumps(error.data)
-
-
-@pytest.mark.req("R134", "R019", "H05")
-async def test_nobody_gets_a_secret_back(aios: AiosClient, receiver: Receiver, ctl: Ctl) -> None:
-    task_id = await waiting_task(aios)
-    made = await subscribe(
-        aios,
-        task_id,
-        receiver.url,
-        secret=SECRET,
-        authentication={"type": "bearer", "token": TOKEN},
-    )
-    said = [json.dumps(made)]
-    for words in (
-        ("webhooks", "list", task_id),
-        ("webhooks", "deliveries", "--task", task_id),
-        ("get", task_id),
-        ("audit", "list", "--task", task_id),
-    ):
-        said.append(json.dumps((await ctl(*words))[1]))
-    said.append(json.dumps(await aios.get(task_id, include_history=True)))
-    for text in said:
-        assert SECRET not in text
-        assert TOKEN not in text
 
 
 async def test_a_dead_letter_can_be_delivered_again(

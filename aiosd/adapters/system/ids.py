@@ -66,7 +66,6 @@ class SystemIds:
         low = number & ((1 << _LOW_BITS) - 1)
         return milliseconds << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low
 
-
     def _take(self, count: int) -> bytes:
         """Random bytes, drawn from the kernel many at a time: a system call an id is dear."""
         if len(self._drawn) < count:

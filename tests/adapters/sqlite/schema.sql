@@ -48,6 +48,11 @@ CREATE INDEX tasks_update_time ON tasks (principal, update_time) WHERE ended = 1
 
 CREATE INDEX webhooks_due ON webhooks (due_time) WHERE due_time > 0;
 
+CREATE TABLE access_tokens (
+    id   TEXT PRIMARY KEY,
+    body BLOB NOT NULL
+) STRICT;
+
 CREATE TABLE artifact_chunks (
     row         INTEGER PRIMARY KEY,
     task        INTEGER NOT NULL REFERENCES tasks (row) ON DELETE CASCADE,
@@ -170,6 +175,11 @@ CREATE TABLE operations (
     revision    INTEGER NOT NULL,
     request     BLOB    NOT NULL,
     body        BLOB    NOT NULL
+) STRICT;
+
+CREATE TABLE permission_grants (
+    id   TEXT PRIMARY KEY,
+    body BLOB NOT NULL
 ) STRICT;
 
 CREATE TABLE schema_steps (version INTEGER PRIMARY KEY, checksum TEXT NOT NULL) STRICT;
