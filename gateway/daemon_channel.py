@@ -45,7 +45,7 @@ TIMED_OUT: Final = "DAEMON_TIMED_OUT"
 """Reason when the daemon took longer than the call may take."""
 
 CALL_TIMEOUT_S: Final = 30.0
-READY_TIMEOUT_S: Final = 3.0
+READY_TIMEOUT_S: Final = 8.0
 """How long a call waits for a daemon that is not there before it fails."""
 _HEALTH_TIMEOUT_S: Final = 1.0
 _REPEAT_DELAY_S: Final = 0.1

@@ -162,6 +162,8 @@ class AiosClient:
         if last_event_id is not None:
             headers["last-event-id"] = last_event_id
         async with self.http.stream("GET", url, headers=headers) as answer:
+            if answer.status_code == 503:  # what a client answers by asking again
+                raise httpx.ConnectError("the service is away")
             assert answer.status_code == 200, await answer.aread()
             assert answer.headers["content-type"].startswith("text/event-stream")
             yield _events(answer)

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.support.waiting import eventually
-from tests.wire_aios.client import AiosClient, StreamEvent
+from tests.wire_aios.client import AiosClient, StreamEvent, WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +43,11 @@ class Reader:
             try:
                 await self._once()
             except httpx.TransportError:  # the gateway is gone for the moment
+                self.broken += 1
+                await eventually(self._reachable, within_s=30)
+            except WireError as error:  # the daemon is
+                if error.data.get("reason") != "daemon_unavailable":
+                    raise
                 self.broken += 1
                 await eventually(self._reachable, within_s=30)
 
@@ -90,6 +95,8 @@ async def test_five_hundred_events_come_without_gap_or_repetition(
     lines = [event.data["message"] for event in reader.seen if event.event == "task.log"]
     assert [line for line in lines if line.isdigit()] == [str(count) for count in range(LINES)]
     assert reader.seen == await aios.events(task_id)
-    assert (reader.broken > 0) == (killed == "gateway")
+    # A killed daemon is mostly waited for; a call that it took along is asked again.
+    assert (reader.broken > 0) >= (killed == "gateway")
+    assert killed or not reader.broken
     ended = await aios.get(task_id)
     assert (ended["status"], ended["attempt"]) == ("completed", 1)
