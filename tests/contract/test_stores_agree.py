@@ -272,4 +272,4 @@ class StoresAgree(RuleBasedStateMachine):
 
 
 TestStoresAgree = StoresAgree.TestCase
-TestStoresAgree.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestStoresAgree.settings = settings(max_examples=12, stateful_step_count=30, deadline=None)

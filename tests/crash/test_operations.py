@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.support.programs import Program
 
-SHORT = 15
+SHORT = 6
 LONG = 200
 
 

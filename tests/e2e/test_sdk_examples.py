@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from aiosd.sdk import connect, is_terminal
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ async def test_the_client_example_follows_the_provider_example_to_its_end(
     assert await echo.terminate() == 0
 
 
+@pytest.mark.slow
 async def test_a_killed_provider_example_goes_on_from_its_checkpoint(programs: Programs) -> None:
     await programs.daemon()
     echo = await programs.start("echo", str(EXAMPLES / "provider_echo.py"))

@@ -186,6 +186,7 @@ async def test_every_way_of_tampering_with_the_files_is_found_without_a_daemon(
 
 
 @pytest.mark.req("S-33")
+@pytest.mark.slow
 async def test_an_older_or_forged_or_missing_anchor_is_found(
     own_stack: Stack, tmp_path: Path
 ) -> None:
@@ -216,6 +217,7 @@ async def test_the_store_itself_refuses_to_change_a_record(own_stack: Stack) -> 
 
 
 @pytest.mark.req("S-33")
+@pytest.mark.slow
 async def test_a_daemon_that_finds_its_chain_cut_says_so_and_keeps_the_evidence(
     own_stack: Stack,
 ) -> None:

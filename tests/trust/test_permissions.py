@@ -164,6 +164,7 @@ async def test_what_was_declined_failed_and_never_ran(
 
 
 @pytest.mark.req("R121", "R184", "X04")
+@pytest.mark.slow
 async def test_what_nobody_answers_fails_with_a_timeout(
     strict: Stack, strict_aios: AiosClient
 ) -> None:

@@ -146,6 +146,7 @@ async def test_an_answer_after_the_expiry_is_refused(raw: Raw) -> None:
 
 
 @pytest.mark.req("R185", "Z16")
+@pytest.mark.slow
 async def test_an_answered_task_goes_on_where_it_stood_over_a_kill(
     start_stack: Callable[..., Stack], connect: Callable[..., Raw], tmp_path: Path
 ) -> None:
@@ -231,6 +232,7 @@ async def test_a_canceled_task_stays_canceled_whatever_its_executor_reports(raw:
 
 
 @pytest.mark.req("R197", "H03")
+@pytest.mark.slow
 async def test_a_lost_attempt_is_uncertain_and_never_repeated(
     start_stack: Callable[..., Stack], connect: Callable[..., Raw], tmp_path: Path
 ) -> None:

@@ -143,6 +143,7 @@ async def test_a_client_that_goes_away_disturbs_nothing(raw: Raw, binding: str) 
 
 
 @pytest.mark.req("H01", "H03", "R180")
+@pytest.mark.slow
 async def test_tasks_streams_and_cancels_survive_the_death_of_the_daemon(
     start_stack: Callable[..., Stack], connect: Callable[..., Raw]
 ) -> None:
@@ -252,6 +253,7 @@ async def test_one_task_is_the_same_on_every_wire_before_and_after_a_kill(
             assert result == {"inputs": [{"text": "x"}], "attempt": 1}
 
 
+@pytest.mark.slow
 async def test_thirty_readers_are_not_delayed_by_one_who_stands_still(
     raw: Raw, shared_stack: Stack
 ) -> None:
@@ -373,6 +375,7 @@ async def test_an_idempotency_key_makes_one_task(raw: Raw, binding: str) -> None
 
 
 @pytest.mark.req("H04", "I16")
+@pytest.mark.slow
 async def test_every_message_makes_one_task_although_the_daemon_dies_under_them(
     start_stack: Callable[..., Stack], connect: Callable[..., Raw]
 ) -> None:

@@ -67,6 +67,7 @@ async def test_everything_survives_a_killed_daemon(
 
 
 @pytest.mark.req("R076", "R075")
+@pytest.mark.slow
 async def test_a_stream_outlives_a_killed_daemon(
     start_stack: Callable[..., Stack], connect: Callable[[Stack], AiosClient]
 ) -> None:
@@ -86,6 +87,7 @@ async def test_a_stream_outlives_a_killed_daemon(
 
 
 @pytest.mark.req("R079", "R059")
+@pytest.mark.slow
 async def test_a_subscription_is_known_to_the_next_gateway(
     start_stack: Callable[..., Stack], connect: Callable[[Stack], AiosClient]
 ) -> None:
@@ -105,6 +107,7 @@ async def test_a_subscription_is_known_to_the_next_gateway(
 
 
 @pytest.mark.req("R058", "X07")
+@pytest.mark.slow
 async def test_lost_work_is_never_done_twice(
     start_stack: Callable[..., Stack], connect: Callable[[Stack], AiosClient], tmp_path: Path
 ) -> None:
@@ -128,6 +131,7 @@ async def test_lost_work_is_never_done_twice(
 
 
 @pytest.mark.req("R058", "X07")
+@pytest.mark.slow
 async def test_lost_work_that_may_be_repeated_is(
     start_stack: Callable[..., Stack], connect: Callable[[Stack], AiosClient], tmp_path: Path
 ) -> None:

@@ -71,7 +71,14 @@ class Reader:
 
 
 @pytest.mark.req("R075", "R076", "R079")
-@pytest.mark.parametrize("killed", ["", "daemon", "gateway"], ids=["nothing", "daemon", "gateway"])
+@pytest.mark.parametrize(
+    "killed",
+    [
+        pytest.param("", id="nothing", marks=pytest.mark.slow),
+        pytest.param("daemon", id="daemon"),
+        pytest.param("gateway", id="gateway", marks=pytest.mark.slow),
+    ],
+)
 async def test_five_hundred_events_come_without_gap_or_repetition(
     start_stack: Callable[..., Stack], connect: Callable[[Stack], AiosClient], killed: str
 ) -> None:

@@ -45,6 +45,7 @@ async def test_higher_priority_first_and_then_the_older(
 
 
 @pytest.mark.req("R091", "R101", "X08")
+@pytest.mark.slow
 async def test_never_more_than_the_limit_are_working_and_waiting_tasks_hold_no_slot(
     start_stack: Callable[..., Stack], connect: Callable[[Stack], AiosClient]
 ) -> None:
@@ -67,6 +68,7 @@ async def test_never_more_than_the_limit_are_working_and_waiting_tasks_hold_no_s
 
 
 @pytest.mark.req("R092", "X39", "X40")
+@pytest.mark.slow
 async def test_a_tool_that_is_full_does_not_block_others(
     start_stack: Callable[..., Stack], connect: Callable[[Stack], AiosClient]
 ) -> None:
@@ -81,6 +83,7 @@ async def test_a_tool_that_is_full_does_not_block_others(
 
 
 @pytest.mark.req("R093", "R094", "R104")
+@pytest.mark.slow
 async def test_a_full_queue_refuses_and_takes_again_when_it_has_drained(
     start_stack: Callable[..., Stack], connect: Callable[[Stack], AiosClient]
 ) -> None:
@@ -152,6 +155,7 @@ async def test_without_a_timeout_the_capabilitys_applies(aios: AiosClient) -> No
 
 
 @pytest.mark.req("R097")
+@pytest.mark.slow
 async def test_without_any_timeout_the_setting_applies(
     start_stack: Callable[..., Stack], connect: Callable[[Stack], AiosClient]
 ) -> None:

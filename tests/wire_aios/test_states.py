@@ -131,6 +131,7 @@ async def test_the_edges_to_the_ends(aios: AiosClient) -> None:
 
 
 @pytest.mark.req("R034", "R036", "R037", "R035", "R043")
+@pytest.mark.slow
 async def test_the_edges_from_pending(
     start_stack: Callable[..., Stack], connect: Callable[[Stack], AiosClient]
 ) -> None:

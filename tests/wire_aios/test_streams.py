@@ -223,6 +223,7 @@ async def test_an_event_id_that_never_was_is_refused(aios: AiosClient, bad: str)
 
 
 @pytest.mark.req("R078")
+@pytest.mark.slow
 async def test_a_reader_is_told_that_older_events_are_gone(
     start_stack: Callable[..., Stack], connect: Callable[[Stack], AiosClient]
 ) -> None:

@@ -69,7 +69,7 @@ def stored(task: Task) -> list[Any]:
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_a_task_comes_back_whole(data: st.DataObject) -> None:
     task = data.draw(values(Task))
     assert rows.task_of(stored(task)) == task
@@ -101,7 +101,7 @@ def test_every_other_record_comes_back_whole(kind: type[Any]) -> None:
 
 
 @given(data=st.data())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 def test_the_content_of_a_chunk_comes_back_whole(data: st.DataObject) -> None:
     chunk = data.draw(values(StoredChunk))
     assert rows.parts_of(*rows.chunk_content(chunk)) == chunk.parts

@@ -165,6 +165,7 @@ async def test_a_call_waits_for_a_daemon_that_comes_back(
     assert (await asked)["task_id"] == "task-1"
 
 
+@pytest.mark.slow
 async def test_a_daemon_that_stays_away_is_an_error_of_the_call(
     gateway: Gateway, daemon: ReferenceDaemon
 ) -> None:
