@@ -173,7 +173,7 @@ class Audit:
         details = "{" + ",".join(f'"{name}":{text}' for name, text in members.items()) + "}"
         if len(details.encode()) > LONGEST_DETAILS:
             details = _cut(members)
-        return self._make("task.created", task, "allowed", details)
+        return self._make("task.created", task, "allowed", details, draft.now)
 
     def _changed(self, draft: Draft, old: TaskState, change: StateChange) -> AuditRecord:
         task = draft.task
@@ -184,12 +184,15 @@ class Audit:
             "attempt": task.attempt.number,
         }
         if change.state not in TERMINAL:
-            return self._make("task.state_changed", task, change.state.word, _dump(details))
+            return self._make(
+                "task.state_changed", task, change.state.word, _dump(details), draft.now
+            )
         details["duration_ms"] = max(0, draft.now - (task.start_time or draft.now))
         details["result_summary"] = self._summary(task)
         if task.outcome is not None:
             details["outcome"] = task.outcome.name.lower()
-        return self._make(f"task.{change.state.word}", task, change.state.word, _dump(details))
+        word = change.state.word
+        return self._make(f"task.{word}", task, word, _dump(details), draft.now)
 
     def _said_of_the_end(self, before: Task | None, draft: Draft) -> list[AuditRecord]:
         """Evidence for an uncertain failure, and the judgement of a result."""
@@ -199,14 +202,16 @@ class Audit:
             closed = task.resolution
             details = {"outcome": closed.outcome, "by": closed.by, "retried_as": closed.retried_as}
             details["evidence"] = self._redaction.text(closed.evidence[:LONGEST_SUMMARY])
-            records.append(self._make("task.resolved", task, closed.outcome, _dump(details)))
+            records.append(
+                self._make("task.resolved", task, closed.outcome, _dump(details), draft.now)
+            )
         if before is not None and task.acceptance is not None:
             judged = task.acceptance
             if judged != before.acceptance:
                 decision = "accepted" if judged.accepted else "declined"
                 reason = self._redaction.text(judged.reason[:LONGEST_SUMMARY])
                 details = {"by": judged.by, "reason": reason}
-                records.append(self._make("task.judged", task, decision, _dump(details)))
+                records.append(self._make("task.judged", task, decision, _dump(details), draft.now))
         return records
 
     def _summary(self, task: Task) -> str:
@@ -218,10 +223,13 @@ class Audit:
             return ""
         return self._redaction.document(task.result)[:LONGEST_SUMMARY]
 
-    def _make(self, event: str, task: Task | None, decision: str, details: str) -> AuditRecord:
+    def _make(
+        self, event: str, task: Task | None, decision: str, details: str, now: int | None = None
+    ) -> AuditRecord:
+        """A record of the call under way; `now` is the time of the change it tells of, if any."""
         caused = origin.get()
         return AuditRecord(
-            time=self._clock.now(),
+            time=self._clock.now() if now is None else now,
             event=event,
             principal=caused.principal,
             method=caused.method,
