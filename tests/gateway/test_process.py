@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from tests.gateway.aios.reference_daemon import TOKEN, ReferenceDaemon
+from tests.support.http import http_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -83,7 +84,7 @@ async def test_an_open_stream_ends_with_a_word_before_the_process_does(
     with gateway(tmp_path) as process:
         url = f"{first_line(process)['http']}/aios/rpc"
         async with (
-            httpx.AsyncClient(headers=headers) as client,
+            http_client(headers=headers) as client,
             client.stream("POST", url, json=body) as answer,
         ):
             chunks = answer.aiter_text()

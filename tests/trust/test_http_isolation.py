@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gateway.aios.methods import METHODS
+from tests.support.http import http_client
 from tests.wire_aios.client import AiosClient
 
 if TYPE_CHECKING:
@@ -57,10 +58,9 @@ async def narrow(stack: Stack) -> AsyncIterator[AiosClient]:
 @pytest.mark.req("S-12", "S-10", "H05", "R019")
 @pytest.mark.parametrize("method", sorted(METHODS))
 async def test_no_token_and_a_bad_one_are_answered_alike(stack: Stack, method: str) -> None:
-    import httpx2 as httpx
 
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": PARAMS.get(method, {})}
-    async with httpx.AsyncClient(base_url=stack.http) as anybody:
+    async with http_client(base_url=stack.http) as anybody:
         none = await anybody.post("/aios/rpc", json=body)
         bad = await anybody.post(
             "/aios/rpc", json=body, headers={"authorization": f"Bearer aios_{'x' * 43}"}

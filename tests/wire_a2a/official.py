@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import grpc
-import httpx
 from a2a.client import ClientConfig, ClientFactory
 from a2a.client.card_resolver import A2ACardResolver
 from a2a.client.client import ClientCallContext
 from a2a.types import a2a_pb2
 from google.protobuf.json_format import ParseDict
 
+from tests.support.http import http_client
+
 if TYPE_CHECKING:
+    import httpx
     from a2a.client.client import Client
 
     from tests.support.stack import Stack
@@ -28,7 +30,7 @@ class Official:
 
     @classmethod
     async def open(cls, stack: Stack, binding: str, *, streaming: bool = True) -> Official:
-        http = httpx.AsyncClient(timeout=60, headers={"Authorization": f"Bearer {stack.token}"})
+        http = http_client(timeout=60, headers={"Authorization": f"Bearer {stack.token}"})
         card = await A2ACardResolver(http, stack.http).get_agent_card()
         config = ClientConfig(
             streaming=streaming,

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import grpc
-import httpx
 from a2a.types import a2a_pb2, a2a_pb2_grpc
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.rpc import error_details_pb2, status_pb2
 
+from tests.support.http import http_client
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+
+    import httpx
 
     from tests.support.stack import Stack
 
@@ -58,7 +61,7 @@ class Raw:
         self.token = stack.token if token is None else token
         self.version = version
         self.url = f"{stack.http}/a2a"
-        self.http = httpx.AsyncClient(timeout=60)
+        self.http = http_client(timeout=60)
         self.channel = grpc.aio.insecure_channel(stack.ready["a2a_grpc"])
         self.stub = a2a_pb2_grpc.A2AServiceStub(self.channel)
 

@@ -6,10 +6,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 
 from aiosd.sdk import connect as connect_native
+from tests.support.http import http_client
 from tests.wire_a2a.raw import JSONRPC, Problem, Reader, kinds, rpc, script, send, text
 from tests.wire_a2a.receiver import Receiver
 
@@ -67,7 +67,7 @@ async def test_the_edges_out_of_an_interruption(raw: Raw, shared_stack: Stack) -
     follow = await Reader(raw, JSONRPC, task_id).began()
     await raw.call(JSONRPC, "SendMessage", send(text("a", taskId=task_id, messageId="b")))
     await until(raw, task_id, "AUTH_REQUIRED")
-    async with httpx.AsyncClient(headers=raw.headers()) as http:
+    async with http_client(headers=raw.headers()) as http:
         granted = {"type": "api_key", "api_key": "k-secret-1"}
         params = {"task_id": task_id, "auth_response": granted}
         answer = await http.post(
@@ -279,7 +279,7 @@ async def test_every_a2a_state_has_its_product_status(
         "CANCELED": ("cancelled", None),
         "REJECTED": ("failed", "rejected"),
     }
-    async with httpx.AsyncClient(headers=raw.headers()) as http:
+    async with http_client(headers=raw.headers()) as http:
         for state, (status, reason) in expected.items():
             task = await raw.call(JSONRPC, "GetTask", {"id": ids[state]})
             assert task["status"]["state"] == f"TASK_STATE_{state}"

@@ -9,9 +9,9 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import httpx
 import pytest
 
+from tests.support.http import http_client
 from tests.wire_a2a.raw import (
     BINDINGS,
     JSONRPC,
@@ -200,7 +200,7 @@ async def test_one_task_is_the_same_on_every_wire_before_and_after_a_kill(
         }
     }
     steps = [content, {"ask": {"prompt": "?"}}]
-    async with httpx.AsyncClient(timeout=60, headers=raw.headers()) as http:
+    async with http_client(timeout=60, headers=raw.headers()) as http:
 
         async def aios(method: str, params: dict[str, Any]) -> Any:
             answer = await http.post(f"{stack.http}/aios/rpc", json=rpc(method, params))

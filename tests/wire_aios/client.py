@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from tests.support.http import http_client
 from tests.support.sse_parser import SseParser
 from tests.support.waiting import eventually
 
@@ -53,7 +54,7 @@ class AiosClient:
     """One caller. `close` also cancels the tasks that it made, so that tests share a service."""
 
     def __init__(self, base_url: str, token: str) -> None:
-        self.http = httpx.AsyncClient(
+        self.http = http_client(
             base_url=base_url, headers={"authorization": f"Bearer {token}"}, timeout=60
         )
         self._ids = count(1)

@@ -6,13 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import httpx
-
+from tests.support.http import http_client
 from tests.support.sse_parser import SseParser
 from tests.support.waiting import eventually
 from tests.wire_openapi.spelling import assert_spelling
 
 if TYPE_CHECKING:
+    import httpx
+
     from tests.support.stack import Stack
 
 TERMINAL = ("completed", "failed", "canceled", "timeout", "rejected")
@@ -32,7 +33,7 @@ class Api:
     """One caller. Tasks that it made are cancelled at `close`."""
 
     def __init__(self, stack: Stack, token: str | None = None) -> None:
-        self.http = httpx.AsyncClient(
+        self.http = http_client(
             base_url=stack.http,
             headers={"authorization": f"Bearer {token or stack.token}"},
             timeout=60,

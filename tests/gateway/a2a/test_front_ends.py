@@ -16,6 +16,7 @@ from starlette.routing import Mount, Route
 
 from gateway.a2a import errors, jsonrpc, rest
 from gateway.a2a.grpc_binding import ContextBuilder, Servicer
+from tests.support.http import http_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -118,7 +119,7 @@ def client(error: A2AError) -> httpx.AsyncClient:
         ]
     )
     transport = httpx.ASGITransport(app=WithState(app))
-    return httpx.AsyncClient(transport=transport, base_url="http://here", headers=HEADERS)
+    return http_client(transport=transport, base_url="http://here", headers=HEADERS)
 
 
 @pytest.mark.parametrize(("kind", "code", "status", "grpc_code", "reason"), TABLE)

@@ -17,6 +17,7 @@ from gateway.context import GatewayContext
 from gateway.daemon_channel import DaemonChannel
 from gateway.http_server import server_config
 from tests.gateway.aios.reference_daemon import TOKEN, ReferenceDaemon
+from tests.support.http import http_client
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -82,7 +83,7 @@ async def gateway(settings: Settings, daemon: ReferenceDaemon) -> AsyncIterator[
     server.lifespan = config.lifespan_class(config)
     await server.startup()
     port = server.servers[0].sockets[0].getsockname()[1]
-    async with httpx.AsyncClient(
+    async with http_client(
         base_url=f"http://127.0.0.1:{port}",
         headers={"authorization": f"Bearer {TOKEN}"},
         timeout=10,
