@@ -50,7 +50,11 @@ def create_app(context: GatewayContext) -> ASGIApp:
 
 def http_limits(context: GatewayContext) -> HttpLimits:
     """The bounds of requests and connections."""
-    return HttpLimits(body_bytes=context.settings.max_message_bytes)
+    settings = context.settings
+    return HttpLimits(
+        body_bytes=settings.max_message_bytes,
+        auth_failures_per_minute=settings.http_auth_failures_per_minute,
+    )
 
 
 def guard_policy(context: GatewayContext) -> GuardPolicy:

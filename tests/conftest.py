@@ -1,11 +1,18 @@
-"""What every test gets: checked requirement ids, and the marker of the room it lives in."""
+"""What every test gets: checked requirement ids, its room's marker, and one shared service."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.stack import Stack
 
 HERE = Path(__file__).parent
 
@@ -43,3 +50,22 @@ def check_requirements(item: pytest.Item, marker: pytest.Mark) -> None:
                 f"{item.nodeid}: {name!r} is no requirement id; "
                 "write R001..R200, S-01, I01, H01, X01, Y01 or Z10"
             )
+
+
+@pytest.fixture(scope="session")
+def shared_stack() -> Iterator[Stack]:
+    """A service that may post to loopback, for every test that leaves it as it found it."""
+    from tests.support.stack import Stack
+
+    # The path of a socket must be short, so not a directory of pytest's.
+    with (
+        TemporaryDirectory(prefix="aiosd-") as directory,
+        Stack(
+            Path(directory),
+            max_queue_size=1000,
+            webhook_allow=["127.0.0.0/8"],
+            webhook_timeout_ms=5_000,
+            http_auth_failures_per_minute=100_000,
+        ) as stack,
+    ):
+        yield stack

@@ -127,6 +127,14 @@ class Settings(BaseModel):
         description="Origins of web pages, such as https://app.example, that may call the "
         "gateway beside its own. Others are answered 403.",
     )
+    http_auth_failures_per_minute: int = Field(
+        default=10,
+        ge=1,
+        le=1_000_000,
+        description="Failed authentications that one network address may make in a minute; "
+        "further ones are answered 429. Raise it where many callers share an address, as "
+        "behind a proxy.",
+    )
     log_format: Literal["text", "json"] = Field(
         default="text", description="How lines on stderr look: for people or for machines."
     )

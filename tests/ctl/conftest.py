@@ -4,37 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
-from dataclasses import dataclass
-from io import BytesIO, StringIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from aiosd.ctl import main
+from tests.support.aiosctl import Ran, run_aiosctl
 from tests.support.programs import Programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What one run of `aiosctl` said."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def lines(self) -> list[Any]:
-        """The values of JSON lines."""
-        return [json.loads(line) for line in self.out.splitlines()]
 
 
 class Aiosctl:
@@ -44,17 +22,7 @@ class Aiosctl:
         self.programs = programs
 
     def __call__(self, *arguments: str, stdin: str = "") -> Ran:
-        """Run it inside this process: the same code, without the start of an interpreter."""
-        out, err = TextIOWrapper(BytesIO(), "utf-8"), TextIOWrapper(BytesIO(), "utf-8")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, "environ", self.programs.environ)
-            patch.setattr(sys, "argv", ["aiosctl", *arguments])
-            patch.setattr(sys, "stdin", StringIO(stdin))
-            patch.setattr(sys, "stdout", out)
-            patch.setattr(sys, "stderr", err)
-            code = main()
-        said = [stream.buffer.getvalue().decode() for stream in (out, err) if not stream.flush()]
-        return Ran(code, *said)
+        return run_aiosctl(self.programs.environ, *arguments, stdin=stdin)
 
     def start(self, *steps: dict[str, Any]) -> str:
         """A script that runs by itself; its task id."""

@@ -1,17 +1,17 @@
-"""One service that may post to loopback, its clients, and `aiosctl` on it."""
+"""Clients of the shared service, `aiosctl` on it, and a service of its own to be killed."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.aiosctl import run_aiosctl
 from tests.support.raw_receiver import Receiver
 from tests.support.stack import Stack
 from tests.wire_aios.client import AiosClient
@@ -22,15 +22,6 @@ if TYPE_CHECKING:
     Ctl = Callable[..., Awaitable[tuple[int, Any]]]
 
 LOOPBACK = ["127.0.0.0/8"]
-
-
-@pytest.fixture(scope="session")
-def shared_stack() -> Iterator[Stack]:
-    with (
-        TemporaryDirectory(prefix="aiosd-") as directory,
-        Stack(Path(directory), webhook_allow=LOOPBACK, max_queue_size=1000) as up,
-    ):
-        yield up
 
 
 @pytest.fixture
@@ -74,14 +65,8 @@ def ctl_of(stack: Stack) -> Ctl:
         where = (
             ["--state-dir", str(stack.state_dir)] if offline else ["--socket", str(stack.socket)]
         )
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "aiosd.ctl", *words, "-o", "json", *where),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={"PATH": os.environ["PATH"], "HOME": str(stack.directory)},
-        )
-        out, err = await process.communicate()
-        assert process.returncode is not None
-        return process.returncode, json.loads(out) if out else err.decode()
+        environ = {"PATH": os.environ["PATH"], "HOME": str(stack.directory)}
+        ran = await asyncio.to_thread(run_aiosctl, environ, *words, "-o", "json", *where)
+        return ran.code, json.loads(ran.out) if ran.out else ran.err
 
     return run

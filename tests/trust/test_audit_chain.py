@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from aiosd.sdk import connect
+from tests.support.aiosctl import run_aiosctl
+from tests.support.stack import Stack
 from tests.support.waiting import eventually
 from tests.trust.conftest import ctl_of
 from tests.wire_aios.client import AiosClient
@@ -20,7 +22,6 @@ from tests.wire_aios.client import AiosClient
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.support.stack import Stack
     from tests.trust.conftest import Ctl
 
 
@@ -160,57 +161,60 @@ async def fill(stack: Stack) -> None:
     await client.close()
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The state directory of a service that ran some tasks and has stopped."""
+    with Stack(tmp_path_factory.mktemp("filled")) as stack:
+        asyncio.run(fill(stack))
+    return stack.state_dir
+
+
+def verify(state_dir: Path) -> tuple[int, Any]:
+    """`aiosctl audit verify` without a daemon."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(state_dir)}
+    where = ("--state-dir", str(state_dir), "-o", "json")
+    ran = run_aiosctl(environ, "audit", "verify", *where)
+    return ran.code, ran.json
+
+
 @pytest.mark.req("R139", "S-32", "S-33", "I43")
-async def test_every_way_of_tampering_with_the_files_is_found_without_a_daemon(
-    own_stack: Stack, tmp_path: Path
+def test_every_way_of_tampering_with_the_files_is_found_without_a_daemon(
+    filled: Path, tmp_path: Path
 ) -> None:
-    await fill(own_stack)
-    await asyncio.to_thread(own_stack.stop)
-    state = own_stack.state_dir
-    code, finding = await ctl_of(own_stack)("audit", "verify", offline=True)
+    code, finding = verify(filled)
     assert (code, finding["intact"]) == (0, True)
     assert finding["record_count"] >= 9
     for name, attack in ATTACKS.items():
-        copy = tmp_path / hashlib.sha256(name.encode()).hexdigest()[:8]
-        shutil.copytree(state, copy)
+        copy = tmp_path / name
+        shutil.copytree(filled, copy)
         with closing(sqlite3.connect(copy / "aiosd.db")) as store:
             for trigger in ("audit_records_keep", "audit_records_stay"):
                 store.execute(f"DROP TRIGGER {trigger}")
             store.executescript(attack)
             store.commit()
-        own_stack.state_dir = copy
-        code, finding = await ctl_of(own_stack)("audit", "verify", offline=True)
+        code, finding = verify(copy)
         assert (code, finding["intact"]) == (1, False), name
         assert finding["problem"], name
-    own_stack.state_dir = state
 
 
 @pytest.mark.req("S-33")
-@pytest.mark.slow
-async def test_an_older_or_forged_or_missing_anchor_is_found(
-    own_stack: Stack, tmp_path: Path
+@pytest.mark.parametrize("text", [None, '{"sequence": 1, "hash": "00", "mac": "00"}', "nonsense"])
+def test_an_older_or_forged_or_missing_anchor_is_found(
+    text: str | None, filled: Path, tmp_path: Path
 ) -> None:
-    await fill(own_stack)
-    await asyncio.to_thread(own_stack.stop)
-    state = own_stack.state_dir
-    for text in (None, '{"sequence": 1, "hash": "00", "mac": "00"}', "nonsense"):
-        copy = tmp_path / str(abs(hash(text)))
-        shutil.copytree(state, copy)
-        if text is None:
-            (copy / "audit.head").unlink()
-        else:
-            (copy / "audit.head").write_text(text)
-        own_stack.state_dir = copy
-        code, finding = await ctl_of(own_stack)("audit", "verify", offline=True)
-        assert (code, finding["intact"]) == (1, False)
-    own_stack.state_dir = state
+    copy = tmp_path / "copy"
+    shutil.copytree(filled, copy)
+    if text is None:
+        (copy / "audit.head").unlink()
+    else:
+        (copy / "audit.head").write_text(text)
+    code, finding = verify(copy)
+    assert (code, finding["intact"]) == (1, False)
 
 
 @pytest.mark.req("R139")
-async def test_the_store_itself_refuses_to_change_a_record(own_stack: Stack) -> None:
-    await fill(own_stack)
-    await asyncio.to_thread(own_stack.stop)
-    with closing(sqlite3.connect(own_stack.state_dir / "aiosd.db")) as store:
+def test_the_store_itself_refuses_to_change_a_record(filled: Path) -> None:
+    with closing(sqlite3.connect(filled / "aiosd.db")) as store:
         for statement in ("UPDATE audit_records SET event = 'x'", "DELETE FROM audit_records"):
             with pytest.raises(sqlite3.IntegrityError, match="append-only"):
                 store.execute(statement)
@@ -241,9 +245,9 @@ async def test_a_daemon_that_finds_its_chain_cut_says_so_and_keeps_the_evidence(
 
 
 @pytest.mark.req("S-30", "S-32", "S-28")
-async def test_keys_and_the_anchor_are_files_of_mode_0600(own_stack: Stack) -> None:
+def test_keys_and_the_anchor_are_files_of_mode_0600(filled: Path) -> None:
     for name in ("audit.key", "audit.head", "secrets.key", "aiosd.db"):
-        assert (own_stack.state_dir / name).stat().st_mode & 0o777 == 0o600
+        assert (filled / name).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.req("I43", "S-32")

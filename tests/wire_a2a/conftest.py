@@ -1,4 +1,4 @@
-"""One service for all tests of this folder, and one of its own for those that need it."""
+"""Callers of the shared service, and a service of its own for the tests that need it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,6 @@ from tests.wire_a2a.raw import BINDINGS, Raw
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
-
-
-@pytest.fixture(scope="session")
-def shared_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    settings = {"webhook_allow": ["127.0.0.0/8"], "webhook_timeout_ms": 5_000}
-    with Stack(tmp_path_factory.mktemp("shared"), **settings) as stack:
-        yield stack
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""One service for all tests of this folder, and one of its own for those that need it."""
+"""Clients of the shared service, and a service of its own for the tests that need it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,6 @@ def running(**settings: object) -> Iterator[Stack]:
     """A service in a directory of its own whose path is short enough for a socket."""
     with TemporaryDirectory(prefix="aiosd-") as directory, Stack(Path(directory), **settings) as up:
         yield up
-
-
-@pytest.fixture(scope="session")
-def shared_stack() -> Iterator[Stack]:
-    with running() as stack:
-        yield stack
 
 
 @pytest.fixture

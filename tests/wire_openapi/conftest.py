@@ -1,24 +1,22 @@
-"""One service for all tests of this folder."""
+"""Callers of the shared service."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.stack import Stack
 from tests.wire_openapi.client import Api
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
+
+    from tests.support.stack import Stack
 
 
-@pytest.fixture(scope="session")
-def stack() -> Iterator[Stack]:
-    with TemporaryDirectory(prefix="aiosd-") as directory, Stack(Path(directory)) as up:
-        yield up
+@pytest.fixture
+def stack(shared_stack: Stack) -> Stack:
+    return shared_stack
 
 
 @pytest.fixture
