@@ -15,7 +15,7 @@ from tests.support.approving import approve
 if TYPE_CHECKING:
     from pathlib import Path
 
-READY_WITHIN_S = 20.0
+READY_WITHIN_S = 60.0
 
 
 class Program:

@@ -121,11 +121,11 @@ async def test_the_conversation_of_the_document(aios: AiosClient, market: Market
     assert created["estimated_duration_ms"] == 30000
     task_id = created["task_id"]
 
-    async def at_taobao() -> bool:
-        return "/robots.txt" in market.taobao.asked
+    async def at_taobao() -> dict[str, Any]:
+        found = await ask(aios, call("2", "aios/task.get", task_id=task_id))
+        return found if found.get("progress", {}).get("current_step") == 2 else {}
 
-    await eventually(at_taobao)
-    task = await ask(aios, call("2", "aios/task.get", task_id=task_id))
+    task = await eventually(at_taobao)
     must_have(
         task,
         {
