@@ -43,6 +43,7 @@ from aiosd.adapters.system.state_dir import StateDir, harden_process
 from aiosd.adapters.system.vault import KeyedVault, vault_key_path
 from aiosd.application.core import Core
 from aiosd.application.limits import Limits
+from aiosd.application.quotas import Quota
 from aiosd.application.trust_ports import Trust
 from aiosd.domain.capability import PermissionLevel
 from aiosd.domain.permission import Lifetime, Policy
@@ -121,6 +122,8 @@ class Daemon:
             limits=limits_of(settings),
             trust=self._trust(audit_key),
             policy=policy_of(settings),
+            quota=Quota(**settings.per_principal.model_dump()),
+            exempt=(f"uid:{os.getuid()}",),
         )
 
         def degraded() -> Sequence[str]:

@@ -9,7 +9,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from aiosd.application.access_ports import AccessRecords
+from aiosd.application.access_ports import AccessRecords, Holdings
 from aiosd.application.anchoring import Anchoring
 from aiosd.application.audit import Audit
 from aiosd.application.capabilities import Capabilities
@@ -32,6 +32,7 @@ from aiosd.application.permissions import Permissions
 from aiosd.application.ports import Queue, ReadFailed, Registry, Runtimes, Store
 from aiosd.application.posting import Posting
 from aiosd.application.projection import Projection
+from aiosd.application.quotas import Quota, Quotas
 from aiosd.application.reading import Reading
 from aiosd.application.recovery import recover
 from aiosd.application.reporting import Reporting
@@ -50,12 +51,16 @@ from aiosd.application.webhooks import Webhooks
 from aiosd.domain.permission import Policy
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from aiosd.application.limits import Limits
     from aiosd.application.ports import Clock, Ids, Schemas
     from aiosd.application.trust_ports import Trust
 
 
-class Stores(Store, Queue, Registry, Runtimes, Outbox, AuditTrail, AccessRecords, Protocol):
+class Stores(
+    Store, Queue, Registry, Runtimes, Outbox, AuditTrail, AccessRecords, Holdings, Protocol
+):
     """One adapter that is all these ports."""
 
 
@@ -73,19 +78,24 @@ class Core:
         limits: Limits,
         trust: Trust,
         policy: Policy | None = None,
+        quota: Quota | None = None,
+        exempt: Collection[str] = (),
     ) -> None:
         self.limits = limits
         self.clock = clock
         self.store = store
         self.wakeups = Wakeups()
         self.ledger = Ledger(store, clock, self.wakeups, limits.event_retention)
+        self.quotas = Quotas(store, clock, quota or Quota(), exempt)
         self.sessions = Sessions(clock, limits.lease_ms)
         self.slots = Slots(limits)
         self.credentials = Credentials(key, trust.redaction)
         self.capabilities = Capabilities(store, store, self.sessions, schemas, clock)
-        self.creation = Creation(self.ledger, store, store, self.capabilities, ids, clock, limits)
+        self.creation = Creation(
+            self.ledger, store, store, self.capabilities, ids, clock, limits, self.quotas
+        )
         self.scheduler = Scheduler(store, self.ledger, self.sessions, self.slots, limits)
-        self.reporting = Reporting(self.ledger, self.credentials, schemas, ids, limits)
+        self.reporting = Reporting(self.ledger, self.credentials, schemas, ids, limits, self.quotas)
         self._build_operations(store, ids, schemas)
         self._build_trust(store, ids, trust)
         self._build_access(store, ids, key, policy or Policy())
@@ -131,10 +141,11 @@ class Core:
             store, store, self.ledger, self.watch, self.wakeups, ids, clock
         )
         self._deadlines = Deadlines(store, self.ledger, clock)
-        self._retention = Retention(store, store, self.ledger, clock, limits)
+        self._retention = Retention(store, store, self.ledger, self.quotas, clock, limits)
         # Slots before the scheduler, so that it sees what became free; the holder is told of a
         # credential before it is forgotten.
         for observer in (
+            self.quotas.committed,
             self.creation.committed,
             self.slots.committed,
             self.execution.committed,
@@ -163,6 +174,7 @@ class Core:
             trust=trust,
             safe=safe,
             audit=self.audit,
+            quotas=self.quotas,
             ids=ids,
             clock=clock,
             ring=self._posting.ring,
@@ -218,6 +230,7 @@ class Core:
         await self.anchoring.start()
         await self.tokens.load()
         await self.grants.load()
+        await self.quotas.load()
         operations = await self.operating.recover(until)
         return operations + await recover(
             queue=self.store,

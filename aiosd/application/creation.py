@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from aiosd.application.ledger import Ledger
     from aiosd.application.limits import Limits
     from aiosd.application.ports import Clock, Ids, Queue, Registry
+    from aiosd.application.quotas import Quotas
     from aiosd.domain.capability import Capability
     from aiosd.domain.draft import Draft
 
@@ -83,6 +84,7 @@ class Creation:
         ids: Ids,
         clock: Clock,
         limits: Limits,
+        quotas: Quotas,
     ) -> None:
         self._ledger = ledger
         self._registry = registry
@@ -91,6 +93,7 @@ class Creation:
         self._ids = ids
         self._clock = clock
         self._limits = limits
+        self._quotas = quotas
         #: Makes the webhooks of a new task part of its first commit.
         self.attach: Callable[[Draft, Sequence[NewWebhook]], Sequence[Write]] | None = None
         self._queued = 0
@@ -113,7 +116,7 @@ class Creation:
     def committed(self, before: Task | None, draft: Draft) -> None:
         """Follow the queue (Ledger observer)."""
         was = before is not None and before.state is TaskState.SUBMITTED
-        self._reserved.discard(draft.task.id)
+        self._release(draft.task)
         self._queued += int(draft.task.state is TaskState.SUBMITTED) - int(was)
 
     async def create(
@@ -137,7 +140,7 @@ class Creation:
                     return known, False
             draft = self._draft(caller, new)
             webhooks = self.attach(draft, new.webhooks) if self.attach and new.webhooks else ()
-            self._reserve(draft.task.id)
+            self._reserve(draft.task)
             try:
                 task = await self._ledger.insert(
                     draft, [*self._key(caller, new, fingerprint, draft.task.id), *webhooks, *extra]
@@ -145,7 +148,7 @@ class Creation:
             except CommitConflict:
                 continue  # the same key was committed a moment ago
             finally:
-                self._reserved.discard(draft.task.id)
+                self._release(draft.task)
             return task, True
         raise RequestIdConflict("request_id: is in use", {"field": "request_id"})
 
@@ -156,11 +159,11 @@ class Creation:
         if self._stopping:
             raise ShuttingDown
         draft = self._draft(caller, new)
-        self._reserve(draft.task.id)
+        self._reserve(draft.task)
         try:
             yield draft
         finally:
-            self._reserved.discard(draft.task.id)
+            self._release(draft.task)
 
     async def _known(self, caller: Caller, new: NewTask, fingerprint: str) -> Task | None:
         key = await self._registry.idempotency_key(caller.principal, METHOD, new.request_id)
@@ -185,11 +188,16 @@ class Creation:
         now = self._clock.now()
         return [IdempotencyKey(caller.principal, METHOD, new.request_id, fingerprint, task_id, now)]
 
-    def _reserve(self, task_id: str) -> None:
+    def _reserve(self, task: Task) -> None:
         limit = self._limits.max_queue_size
         if self.queued >= limit:
             raise QueueFull("the task queue is full", {"limit": str(limit)})
-        self._reserved.add(task_id)
+        self._quotas.reserve(task.principal, task.id)
+        self._reserved.add(task.id)
+
+    def _release(self, task: Task) -> None:
+        self._reserved.discard(task.id)
+        self._quotas.release(task.principal, task.id)
 
     def _draft(self, caller: Caller, new: NewTask) -> Draft:
         capability = self._capabilities.get(new.capability_id)

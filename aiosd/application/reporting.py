@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from aiosd.application.ledger import Ledger
     from aiosd.application.limits import Limits
     from aiosd.application.ports import Ids, Schemas
+    from aiosd.application.quotas import Quotas
     from aiosd.application.sessions import Session
     from aiosd.domain.draft import Draft
     from aiosd.domain.task import Task
@@ -65,6 +66,7 @@ class Reporting:
         schemas: Schemas,
         ids: Ids,
         limits: Limits,
+        quotas: Quotas,
         stopped: Callable[[Session, str, int], None] | None = None,
     ) -> None:
         self._ledger = ledger
@@ -72,6 +74,7 @@ class Reporting:
         self._schemas = schemas
         self._ids = ids
         self._limits = limits
+        self._quotas = quotas
         self.stopped = stopped
         #: Told of every refusal before the provider is.
         self.refused: Callable[[Session, Refused], Awaitable[None]] | None = None
@@ -165,7 +168,7 @@ class Reporting:
             case LogLine():
                 reports.log(draft, report.said)
             case Chunk():
-                reports.chunk(draft, report.said)
+                reports.chunk(draft, report.said, self._quotas.artifact_room(draft.task.principal))
             case Message():
                 reports.message(draft, report.said)
             case Checkpoint():

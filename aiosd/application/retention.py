@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from aiosd.application.ledger import Ledger
     from aiosd.application.limits import Limits
     from aiosd.application.ports import Clock, Queue, Runtimes
+    from aiosd.application.quotas import Quotas
 
 HOUR_MS = 3_600_000
 EVERY_MS = 10 * 60_000
@@ -22,11 +23,18 @@ class Retention:
     """A slow loop that deletes in small steps."""
 
     def __init__(
-        self, queue: Queue, runtimes: Runtimes, ledger: Ledger, clock: Clock, limits: Limits
+        self,
+        queue: Queue,
+        runtimes: Runtimes,
+        ledger: Ledger,
+        quotas: Quotas,
+        clock: Clock,
+        limits: Limits,
     ) -> None:
         self._queue = queue
         self._runtimes = runtimes
         self._ledger = ledger
+        self._quotas = quotas
         self._clock = clock
         self._limits = limits
         self._alarm = Alarm(clock)
@@ -51,7 +59,9 @@ class Retention:
         total = 0
         while True:
             ids = await self._queue.expired(ended_before, PAGE)
+            freed = await self._quotas.held_by(ids)
             await self._queue.forget(ids, keys_before)
+            self._quotas.forgotten(freed)
             self._ledger.forget(ids)
             total += len(ids)
             if len(ids) < PAGE:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from aiosd.application.ledger import Ledger
     from aiosd.application.outbox import Outgoings
     from aiosd.application.ports import Clock, Ids, Store
+    from aiosd.application.quotas import Quotas
     from aiosd.application.trust_ports import DeliveryQuery, Outbox, Trust
     from aiosd.application.webhook_request import NewWebhook
     from aiosd.application.webhook_secrets import WebhookSafe
@@ -82,6 +83,7 @@ class Webhooks:
         trust: Trust,
         safe: WebhookSafe,
         audit: Audit,
+        quotas: Quotas,
         ids: Ids,
         clock: Clock,
         ring: Callable[[], None],
@@ -94,6 +96,7 @@ class Webhooks:
         self._bodies = trust.bodies
         self._safe = safe
         self._audit = audit
+        self._quotas = quotas
         self._ids = ids
         self._clock = clock
         self._ring = ring
@@ -119,6 +122,8 @@ class Webhooks:
                 raise TooManyWebhooks(
                     f"a task has at most {MOST_PER_TASK} webhooks", {"limit": str(MOST_PER_TASK)}
                 )
+            if same is None:
+                self._quotas.check_webhook(task)
             registered = self._register(task, new, same)
             made[:] = [registered]
             webhook = registered.webhook
@@ -137,6 +142,7 @@ class Webhooks:
         """The webhooks of a task that is being made, as writes of its first commit."""
         if len(wanted) > MOST_PER_TASK:
             raise ArgumentInvalid("webhooks", f"must be at most {MOST_PER_TASK}")
+        self._quotas.check_webhook(draft.task, len(wanted))
         webhooks: list[Webhook] = []
         writes: list[Write] = []
         for index, new in enumerate(wanted):
@@ -149,6 +155,7 @@ class Webhooks:
             writes += registered.writes
         if webhooks:
             draft.task = replace(draft.task, webhook_revision=1)
+            draft.webhook_count = len(webhooks)
             self._outgoings.remember(draft.task.id, 1, webhooks)
         return writes
 
@@ -300,6 +307,7 @@ class Webhooks:
                 writes[:] = found
                 if found:
                     seen = draft.task.update_time
+                    draft.webhook_count = len(after)
                     draft.update(webhook_revision=revision + 1)
                     # A webhook is beside the task: it does not count as a change of it.
                     draft.task = replace(draft.task, update_time=seen)

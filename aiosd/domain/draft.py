@@ -46,6 +46,10 @@ class Draft:
     changed_artifacts: dict[str, Artifact] = field(default_factory=dict)
     chunks: list[StoredChunk] = field(default_factory=list)
     changed_messages: dict[str, Message] = field(default_factory=dict)
+    #: By how much the artifacts have grown; replaced ones are taken off.
+    artifact_bytes: int = 0
+    #: How many webhooks the task has from now on; None: as many as before.
+    webhook_count: int | None = None
     #: The state the task was in when the draft began; None for a new one.
     began_in: TaskState | None = None
     revised: bool = False

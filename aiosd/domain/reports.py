@@ -47,13 +47,24 @@ def log(draft: Draft, line: LogLine) -> None:
     draft.emit(line)
 
 
-def chunk(draft: Draft, sent: Chunk) -> None:
-    """A chunk of an artifact; an exact repetition changes nothing (Z33)."""
-    after = accept_chunk(draft.artifacts.get(sent.artifact_id), sent, draft.now)
+def chunk(draft: Draft, sent: Chunk, room: int | None = None) -> None:
+    """A chunk of an artifact; an exact repetition changes nothing (Z33).
+
+    `room` is by how many bytes the draft may grow in all, None for any number.
+    """
+    before = draft.artifacts.get(sent.artifact_id)
+    after = accept_chunk(before, sent, draft.now)
     if after is None:
         return
+    growth = after.size_bytes - (before.size_bytes if before is not None else 0)
+    if room is not None and growth > 0 and draft.artifact_bytes + growth > room:
+        raise ReportRefused(
+            "ARTIFACT_QUOTA",
+            f"artifact {sent.artifact_id}: no room for {growth} bytes more of this principal",
+        )
+    draft.artifact_bytes += growth
     position = after.chunk_count - 1
-    known = sent.artifact_id in draft.artifacts
+    known = before is not None
     still_open = tuple(one for one in draft.task.open_artifacts if one != sent.artifact_id)
     draft.update(
         artifact_count=draft.task.artifact_count + (0 if known else 1),

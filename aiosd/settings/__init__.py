@@ -14,12 +14,14 @@ from aiosd.settings.load import (
     load_settings,
 )
 from aiosd.settings.model import PermissionSettings, Settings
+from aiosd.settings.principals import PrincipalSettings
 from aiosd.settings.values import HostPort
 
 __all__ = [
     "CLIENT_VARIABLES",
     "HostPort",
     "PermissionSettings",
+    "PrincipalSettings",
     "SettingRow",
     "Settings",
     "SettingsError",

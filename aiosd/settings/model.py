@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from aiosd.settings.principals import PrincipalSettings
 from aiosd.settings.values import (
     HostPort,
     absolute_path,
@@ -299,6 +300,7 @@ class Settings(BaseModel):
     )
 
     permissions: PermissionSettings = Field(default=PermissionSettings())
+    per_principal: PrincipalSettings = Field(default=PrincipalSettings())
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

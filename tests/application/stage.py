@@ -15,6 +15,7 @@ from aiosd.application.core import Core
 from aiosd.application.creation import NewTask
 from aiosd.application.limits import Limits
 from aiosd.application.ports import CommitUnknown, StoreFull
+from aiosd.application.quotas import Quota
 from aiosd.domain.retry import RetryPolicy
 from aiosd.domain.task import Options
 from tests.support.builders import a_capability
@@ -36,6 +37,8 @@ M = TypeVar("M")
 
 ANN = Caller("ann", SCOPES - {"admin:*"})
 BOB = Caller("bob", SCOPES - {"admin:*"})
+#: Of the daemon: nothing that it holds is counted.
+OWNER = Caller("owner", SCOPES - {"admin:*"})
 LIMITS = Limits(
     heartbeat_interval_ms=1_000,
     lease_ms=3_000,
@@ -158,6 +161,8 @@ class Stage:
     """A daemon that can be restarted, over a store that fails when it is told to."""
 
     def __init__(self, **limits: int) -> None:
+        bounds = limits.keys() & Quota.__dataclass_fields__.keys()
+        self.quota = Quota(**{name: limits.pop(name) for name in bounds})
         self.limits = replace(LIMITS, **limits)
         self.store = MemoryStore(before=self._before, after=self._after)
         #: What the next commits do: "full", "failed" or "unknown", or nothing.
@@ -195,6 +200,8 @@ class Stage:
             key=b"k" * 32,
             limits=self.limits,
             trust=self._trust,
+            quota=self.quota,
+            exempt=(OWNER.principal,),
         )
         await self.core.start()
         self.spawn(self.core.run())
@@ -222,14 +229,16 @@ class Stage:
         """Wait in virtual time."""
         await asyncio.sleep(ms / 1000)
 
-    async def create(self, capability_id: str = "demo.work", **members: Any) -> Task:
-        """A task of ann's; option names are taken as options."""
+    async def create(
+        self, capability_id: str = "demo.work", *, caller: Caller = ANN, **members: Any
+    ) -> Task:
+        """A task of ann's, or of another's; option names are taken as options."""
         names = {"priority", "timeout_ms", "retry_safe", "deadline_ms", "synchronous"}
         options = {name: members.pop(name) for name in names & members.keys()}
         attempts = members.pop("max_attempts", 1)
         options["retry"] = RetryPolicy(attempts, members.pop("delay_ms", 0))
         new = NewTask(capability_id, options=Options(**options), retry_named=True, **members)
-        task, _ = await self.core.creation.create(ANN, new)
+        task, _ = await self.core.creation.create(caller, new)
         await self.settle()
         return task
 

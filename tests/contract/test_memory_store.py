@@ -8,6 +8,7 @@ import pytest
 
 from aiosd.adapters.memory import MemoryStore
 from aiosd.application.ports import CommitUnknown
+from tests.contract.access_contract import AccessContract
 from tests.contract.builders import a_task, put
 from tests.contract.listing_contract import ListContract, QueueContract
 from tests.contract.runtime_contract import RuntimeContract
@@ -21,7 +22,13 @@ if TYPE_CHECKING:
 
 
 class TestMemoryStore(
-    CommitContract, OwnershipContract, QueueContract, ListContract, RuntimeContract, TrustContract
+    CommitContract,
+    OwnershipContract,
+    QueueContract,
+    ListContract,
+    RuntimeContract,
+    TrustContract,
+    AccessContract,
 ):
     @pytest.fixture
     def store(self) -> MemoryStore:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aiosd.adapters.sqlite import SqliteStore
+from tests.contract.access_contract import AccessContract
 from tests.contract.listing_contract import ListContract, QueueContract
 from tests.contract.runtime_contract import RuntimeContract
 from tests.contract.store_contract import CommitContract, OwnershipContract
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 
 
 class TestSqliteStore(
-    CommitContract, OwnershipContract, QueueContract, ListContract, RuntimeContract, TrustContract
+    CommitContract,
+    OwnershipContract,
+    QueueContract,
+    ListContract,
+    RuntimeContract,
+    TrustContract,
+    AccessContract,
 ):
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[SqliteStore]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from aiosd.adapters.glob import matches
 from aiosd.adapters.memory.access import AccessReads
+from aiosd.adapters.memory.holdings import HoldingReads
 from aiosd.adapters.memory.records import Records
 from aiosd.adapters.memory.runtimes import RuntimeReads
 from aiosd.adapters.memory.trust import TrustReads
@@ -40,7 +41,7 @@ async def _nothing(_: Sequence[Write]) -> None:
     pass
 
 
-class MemoryStore(RuntimeReads, TrustReads, AccessReads):
+class MemoryStore(RuntimeReads, TrustReads, AccessReads, HoldingReads):
     """Holds one await in each commit and none elsewhere, unless faults are injected."""
 
     def __init__(self, *, before: Fault = _pause, after: Fault = _nothing) -> None:

@@ -96,7 +96,10 @@ class Status:
             )
             details.append(error_details_pb2.BadRequest(field_violations=[violation]))
         if self.reason in RETRY_AFTER:
-            delay = Duration(seconds=RETRY_AFTER[self.reason])
+            delay = Duration()
+            # The refusal may know better.
+            known_ms = self.metadata.get("retry_after_ms", f"{RETRY_AFTER[self.reason]}000")
+            delay.FromMilliseconds(int(known_ms))
             details.append(error_details_pb2.RetryInfo(retry_delay=delay))
         packed = []
         for detail in details:

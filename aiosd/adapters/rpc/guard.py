@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from aiosd.adapters.rpc.authorization import authorize, scopes_of
 from aiosd.adapters.rpc.errors import status_of
 from aiosd.adapters.rpc.identity import Identity, bearer
-from aiosd.adapters.rpc.origins import changes_state, origin_of, subject
+from aiosd.adapters.rpc.origins import changes_state, made_by, origin_of, subject
 from aiosd.adapters.rpc.peers import Failures, certified, is_local
 from aiosd.application.errors import PermissionDenied, Starting, Unauthenticated
 from aiosd.application.origin import origin
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from aiosd.adapters.rpc.tracing import Tracing
     from aiosd.application.access import Caller
     from aiosd.application.audit import Audit
+    from aiosd.application.quotas import Quotas
 
 #: Who calls; set for the time of a call.
 caller: ContextVar[Caller] = ContextVar("caller")
@@ -36,9 +37,10 @@ trace_parent: ContextVar[str] = ContextVar("trace_parent", default="")
 class Guard:
     """Wraps the methods of servicers."""
 
-    def __init__(self, identity: Identity, tracing: Tracing, audit: Audit) -> None:
+    def __init__(self, identity: Identity, tracing: Tracing, audit: Audit, quotas: Quotas) -> None:
         self._identity = identity
         self._audit = audit
+        self._quotas = quotas
         self._failures = Failures()
         self._tracing = tracing
         #: False until recovery is done: every call is answered with UNAVAILABLE.
@@ -100,6 +102,8 @@ class Guard:
         origin.set(origin_of(who.principal, method.name, request))
         trace_parent.set(self._tracing.accept(metadata))
         authorize(who, wanted)
+        if makes := made_by(method, request):
+            self._quotas.spend(who.principal, makes)
 
     async def _identify(self, context: Any, metadata: dict[str, str]) -> Caller:
         local = is_local(context)

@@ -28,6 +28,7 @@ class OperationService(OperationServiceServicer):
 
     def __init__(self, core: Core) -> None:
         self._operations = core.operations
+        self._quotas = core.quotas
 
     async def CreateOperation(
         self, request: wire.CreateOperationRequest, context: Context
@@ -67,11 +68,13 @@ class OperationService(OperationServiceServicer):
     async def SubscribeToOperation(
         self, request: wire.SubscribeToOperationRequest, context: Context
     ) -> AsyncIterator[wire.SubscribeToOperationResponse]:
-        events = self._operations.follow(caller.get(), request.operation_id, request.after_sequence)
-        async for batch in events:
-            yield wire.SubscribeToOperationResponse(
-                events=[codec.to_operation_event(one) for one in batch]
-            )
+        who = caller.get()
+        with self._quotas.subscription(who.principal):
+            events = self._operations.follow(who, request.operation_id, request.after_sequence)
+            async for batch in events:
+                yield wire.SubscribeToOperationResponse(
+                    events=[codec.to_operation_event(one) for one in batch]
+                )
 
     async def CloseOperation(
         self, request: wire.CloseOperationRequest, context: Context

@@ -12,6 +12,17 @@ from aiosd.domain.audit import request_hash
 if TYPE_CHECKING:
     from google.protobuf.descriptor import MethodDescriptor
 
+#: Calls that make something that stays; BatchCreateTasks makes many.
+_MAKING = frozenset(
+    {
+        "CreateTask",
+        "CreateOperation",
+        "CreateWebhook",
+        "CreateSubscription",
+        "CreateSession",
+        "RequestPermission",
+    }
+)
 _READING = ("Get", "List", "Read", "Subscribe", "Verify")
 _MAY_HOLD_SECRETS = frozenset({"auth_response", "requests", "webhook", "webhooks"})
 _WEBHOOK_SECRETS = ("auth_credentials", "secret", "notification_token")
@@ -31,6 +42,13 @@ def origin_of(principal: str, method: str, request: Any) -> Origin:
 def changes_state(method: MethodDescriptor) -> bool:
     """Whether a call may change anything: then each of its refusals is recorded (I43)."""
     return not method.name.startswith(_READING)
+
+
+def made_by(method: MethodDescriptor, request: Any) -> int:
+    """How many things a call is about to make, of those that have a rate (S-20)."""
+    if method.name == "BatchCreateTasks":
+        return len(request.requests)
+    return int(method.name in _MAKING)
 
 
 def subject(request: Any) -> tuple[str, str]:

@@ -82,7 +82,7 @@ class RpcServer:
         self, core: Core, identity: Identity, tracing: Tracing, system: SystemService
     ) -> None:
         self._server = grpc.aio.server(options=OPTIONS)
-        self._guard = Guard(identity, tracing, core.audit)
+        self._guard = Guard(identity, tracing, core.audit, core.quotas)
         self._health = health.aio.HealthServicer()
         self._providers = ProviderService(core)
         self._add(core, system)

@@ -130,6 +130,13 @@ class TaskService(TaskServiceServicer):
     async def SubscribeToTask(
         self, request: wire.SubscribeToTaskRequest, context: Context
     ) -> AsyncIterator[wire.SubscribeToTaskResponse]:
+        with self._core.quotas.subscription(caller.get().principal):
+            async for response in self._follow(request):
+                yield response
+
+    async def _follow(
+        self, request: wire.SubscribeToTaskRequest
+    ) -> AsyncIterator[wire.SubscribeToTaskResponse]:
         who = caller.get()
         after = request.after_sequence if request.HasField("after_sequence") else None
         families = from_families(request.families)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from aiosd.adapters.sqlite import changes, connection, listing, migrate, queries, transaction
 from aiosd.adapters.sqlite.access import AccessReads
+from aiosd.adapters.sqlite.holdings import HoldingReads
 from aiosd.adapters.sqlite.log import Log
 from aiosd.adapters.sqlite.outbox import OutboxReads
 from aiosd.adapters.sqlite.readers import Readers
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from aiosd.domain.task import StateChange, Task
 
 
-class SqliteStore(RuntimeReads, OutboxReads, TrailReads, AccessReads):
+class SqliteStore(RuntimeReads, OutboxReads, TrailReads, AccessReads, HoldingReads):
     """The durable store of one machine; belongs to one event loop.
 
     A task must be inserted before what it owns, within a commit too; what names a task that does
