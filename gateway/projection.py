@@ -25,6 +25,8 @@ _Status = operation_pb2.OperationStatus
 class Row:
     """One row: a state of the daemon, for FAILED with the kind of failure, in every word.
 
+    AIOS knows a rejection by its code (-32113), the daemon by its state.
+
     `reason` is the product's; for other failures it is what the failure itself says, and this word
     only when it says nothing.
     """
@@ -62,11 +64,6 @@ ROWS: Final = (
         _State.TASK_STATE_FAILED,
         *("failed", "TASK_STATE_FAILED", "timeout", "failed", "timeout"),
         failure_code=errors.TIMEOUT.code,
-    ),
-    Row(
-        _State.TASK_STATE_FAILED,
-        *("failed", "TASK_STATE_REJECTED", "rejected", "failed", "rejected"),
-        failure_code=errors.TASK_REJECTED.code,
     ),
     Row(_State.TASK_STATE_FAILED, "failed", "TASK_STATE_FAILED", "failed", "failed", "error"),
     Row(

@@ -182,7 +182,10 @@ def complete(draft: Draft, result: str, *, direct_message: bool = False, why: st
 
 
 def fail(draft: Draft, failure: Failure) -> None:
-    """Failure was reported: another attempt if it may help and one is left (R099, R100)."""
+    """Failure was reported: another attempt if it may help and one is left (R099, R100).
+
+    A provider that says so by the code of a rejection has declined (X43).
+    """
     task = draft.task
     _check_edge(task, TaskState.FAILED, "fail")
     retry = failure.retryable and task.options.retry.attempts_left(task.attempt.number)
@@ -190,6 +193,9 @@ def fail(draft: Draft, failure: Failure) -> None:
         draft.close_messages(MessageStatus.FAILED, "error")
         draft.emit(AttemptChanged(task.attempt.number, "failed", failure.message))
         _again(draft, replace(task.attempt, holder="", reports=0))
+        return
+    if failure.code == failures.REJECTED:
+        reject(draft, failure.message)
         return
     advice = RetryAdvice.RESUBMIT if failure.retryable else RetryAdvice.NONE
     _end_failed(draft, failure, Outcome.CERTAIN, advice)

@@ -50,6 +50,16 @@ def test_three_attempts_are_three_executions_inside_working() -> None:
     ]
 
 
+@pytest.mark.req("R153", "X43")
+def test_a_failure_with_the_code_of_a_rejection_is_one() -> None:
+    draft = working()
+    lifecycle.fail(draft, Failure(-32113, "not my line", "error"))
+    assert draft.task.state is S.REJECTED
+    assert draft.task.failure is not None
+    assert draft.task.failure.failure_class is FailureClass.TASK_REJECTED
+    assert json.loads(draft.task.failure.data)["details"] == "not my line"
+
+
 @pytest.mark.req("R100")
 def test_a_failure_that_is_not_retryable_is_final_at_once() -> None:
     draft = working(max_attempts=3)
