@@ -48,7 +48,10 @@ class Admission:
         if self._good_until.get(digest, 0.0) > self._now():
             return
         await self._daemon.call(
-            self._daemon.system.GetSystemInfo, system_service_pb2.GetSystemInfoRequest(), caller
+            self._daemon.system.GetSystemInfo,
+            system_service_pb2.GetSystemInfoRequest(),
+            caller,
+            repeatable=True,
         )
         self._good_until[digest] = self._now() + REMEMBERED_SECONDS
         self._good_until.move_to_end(digest)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_ALWAYS: Final = (401, 429, 500, 503)
+_ALWAYS: Final = (401, 429, 500, 503, 504)
 _PHRASES: Final = {
     400: "The request is wrong; error.param names the field.",
     401: "No valid bearer token.",
@@ -32,7 +32,7 @@ _PHRASES: Final = {
     429: "Too much at once; Retry-After says when to come back.",
     500: "The service failed.",
     503: "The service is not there now; Retry-After says when to come back.",
-    504: "The wait is over; metadata.task_id names the task, which goes on.",
+    504: "The wait is over; metadata.task_id, where there is one, names the task, which goes on.",
 }
 _HEADERS: Final = {
     "Idempotency-Key": {"type": "string", "minLength": 1, "maxLength": 128},

@@ -108,7 +108,7 @@ ROUTES: Final = (
         *("POST", f"{_V1}/invoke", "invoke", tasks.invoke, models.Task),
         body=models.Invoke,
         headers=(_KEY,),
-        errors=(*_CREATION_ERRORS, 504),
+        errors=_CREATION_ERRORS,
     ),
     Route(
         *("GET", f"{_V1}/instances", "listInstances", operations.list_instances),

@@ -184,7 +184,8 @@ class _TaskFrames:
                     sse.Frame(strict_json.dumps(data), event="message", id=str(event.sequence))
                 )
         newest = response.events[-1].sequence if response.events else 0
-        return frames, max(newest, response.cursor)
+        self._since = max(self._since, newest, response.cursor)
+        return frames, self._since
 
     def _data(self, event: event_pb2.Event) -> Json | None:
         kind = event.WhichOneof("payload")
