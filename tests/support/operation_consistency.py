@@ -87,6 +87,49 @@ def check_snapshot(seen: Seen) -> None:
         assert seen.error is None, seen
 
 
+class Observed:
+    """Every snapshot that a reader ever saw, in any order: each fits, and none un-says another."""
+
+    def __init__(self) -> None:
+        self._statuses: dict[str, dict[int, str]] = {}
+
+    def take(self, operation_id: str, snapshot: Seen) -> None:
+        """One more snapshot of an operation; AssertionError if it contradicts an earlier one."""
+        check_snapshot(snapshot)
+        known = self._statuses.setdefault(operation_id, {})
+        for sequence, status in known.items():
+            if sequence == snapshot.sequence:
+                assert status == snapshot.status, (operation_id, sequence, status, snapshot)
+            elif sequence < snapshot.sequence:
+                assert snapshot.status in _LATER[status], (operation_id, status, snapshot)
+            else:
+                assert status in _LATER[snapshot.status], (operation_id, status, snapshot)
+        known[snapshot.sequence] = snapshot.status
+
+    def take_json(self, value: Any) -> None:
+        """Every snapshot inside an answer of the OpenAPI wire."""
+        if isinstance(value, list):
+            for item in value:
+                self.take_json(item)
+        elif isinstance(value, dict):
+            if {"effectState", "terminal", "projection"} <= value.keys():
+                self.take(value["id"], seen_json(value))
+            for item in value.values():
+                self.take_json(item)
+
+
+def _later() -> dict[str, set[str]]:
+    """What each status may have become, itself included."""
+    found = {status: {status} for status in CONSISTENT}
+    for _ in CONSISTENT:
+        for later in found.values():
+            later |= {new for one in list(later) for new in FOLLOWS.get(one, set())}
+    return found
+
+
+_LATER = _later()
+
+
 def check_log(events: Iterable[tuple[int, str, Seen]], *, complete: bool = False) -> None:
     """A whole log: dense from 1, every step an edge, no committed effect un-said, one end."""
     status, sequence, ended = "queued", 0, False
@@ -127,6 +170,21 @@ def seen(snapshot: Operation | operation_pb2.Operation) -> Seen:
         snapshot.projection_revision,
         snapshot.sequence,
         (failure.code, failure.retry_mode.value) if failure is not None else None,
+    )
+
+
+def seen_json(snapshot: dict[str, Any]) -> Seen:
+    """A snapshot of the OpenAPI wire."""
+    error = snapshot.get("error")
+    assert error is None or error["effectState"] == snapshot["effectState"], snapshot
+    return Seen(
+        snapshot["status"],
+        snapshot["effectState"],
+        snapshot["terminal"],
+        snapshot["projection"]["state"],
+        snapshot["projection"]["revision"],
+        int(snapshot["sequence"]),
+        None if error is None else (error["code"], error["retryMode"]),
     )
 
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.support.http import http_client
+from tests.support.operation_consistency import Observed, check_log, seen_json
 from tests.support.sse_parser import SseParser
 from tests.support.waiting import eventually
 from tests.wire_openapi.spelling import assert_spelling
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     import httpx
 
     from tests.support.stack import Stack
 
 TERMINAL = ("completed", "failed", "canceled", "timeout", "rejected")
 ENDLESS = {"sleep_ms": 600_000}
+OBSERVED = Observed()
+"""Every snapshot of an operation that any test of this folder was shown."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +39,19 @@ class Api:
     """One caller. Tasks that it made are cancelled at `close`."""
 
     def __init__(self, stack: Stack, token: str | None = None) -> None:
-        self.http = http_client(
-            base_url=stack.http,
-            headers={"authorization": f"Bearer {token or stack.token}"},
-            timeout=60,
-        )
+        self._stack = stack
+        self.token = token or stack.token
+        self.http = self._connect()
         self.made: list[str] = []
+
+    def _connect(self) -> httpx.AsyncClient:
+        headers = {"authorization": f"Bearer {self.token}"}
+        return http_client(base_url=self._stack.http, headers=headers, timeout=60)
+
+    async def renew(self) -> None:
+        """Connect again, to the gateway that took the place of another one."""
+        await self.http.aclose()
+        self.http = self._connect()
 
     async def close(self) -> None:
         for task_id in self.made:
@@ -49,7 +62,7 @@ class Api:
         """One request below /api/v1."""
         answer = await self.http.request(method, f"/api/v1{path}", **options)
         assert answer.status_code < 500 or answer.status_code in (503, 504), answer.text
-        assert_spelling(answer.json())
+        judge(answer.json())
         return answer
 
     async def ok(self, method: str, path: str, status: int = 200, **options: Any) -> dict[str, Any]:
@@ -116,17 +129,38 @@ class Api:
 
         return await eventually(look, within_s=20) or {}
 
-    async def stream(self, path: str, **headers: str) -> list[Frame]:
-        """A stream to its end."""
-        frames: list[Frame] = []
-        parser = SseParser()
+    @asynccontextmanager
+    async def open_stream(self, path: str, **headers: str) -> AsyncIterator[AsyncIterator[Frame]]:
+        """The frames of a stream as they come."""
         async with self.http.stream("GET", f"/api/v1{path}", headers=headers) as answer:
             assert answer.status_code == 200, await answer.aread()
-            async for chunk in answer.aiter_bytes():
-                frames += [
-                    Frame(one.last_event_id, one.type, json.loads(one.data))
-                    for one in parser.feed(chunk)
-                ]
-        for frame in frames:
-            assert_spelling(frame.data)
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            yield _frames(answer)
+
+    async def stream(self, path: str, **headers: str) -> list[Frame]:
+        """A stream to its end."""
+        async with self.open_stream(path, **headers) as coming:
+            frames = [frame async for frame in coming]
+        if path.startswith("/operations/") and not headers:
+            check_log(log_of(frames), complete=True)
         return frames
+
+
+def log_of(frames: list[Frame]) -> list[Any]:
+    """The frames of an operation as `check_log` takes them."""
+    return [(int(one.id), one.event, seen_json(one.data["snapshot"])) for one in frames]
+
+
+def judge(value: Any) -> None:
+    """What must hold of whatever this wire says: its spelling, and operations that agree."""
+    assert_spelling(value)
+    OBSERVED.take_json(value)
+
+
+async def _frames(answer: httpx.Response) -> AsyncIterator[Frame]:
+    parser = SseParser()
+    async for chunk in answer.aiter_bytes():
+        for one in parser.feed(chunk):
+            frame = Frame(one.last_event_id, one.type, json.loads(one.data))
+            judge(frame.data)
+            yield frame
