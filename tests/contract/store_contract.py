@@ -115,6 +115,7 @@ class CommitContract:
         assert await store.count(TaskState.SUBMITTED) == 1
         assert await store.count(TaskState.WORKING) == 0
 
+    @pytest.mark.req("I12")
     async def test_a_revision_that_moved_on_is_a_conflict(self, store: AnyStore) -> None:
         task = a_task()
         await store.commit([put(task)])
@@ -148,6 +149,7 @@ class CommitContract:
         assert list(await store.expired(NOW + 7, 10)) == []
         assert list(await store.expired(NOW + 8, 10)) == [task.id]
 
+    @pytest.mark.req("I12")
     async def test_of_concurrent_commits_to_one_revision_one_succeeds(
         self, store: AnyStore
     ) -> None:

@@ -40,7 +40,20 @@ async def progressed(client: Client, task_id: str, beyond: int) -> int:
     return await eventually(look)
 
 
-@pytest.mark.req("R056", "R059", "R075", "R076", "I01", "I19", "I28", "H01")
+async def read_revisions(client: Client, task_id: str) -> list[int]:
+    """What one reader is told until the task has ended."""
+    told: list[int] = []
+
+    async def look() -> bool:
+        task = await client.get(task_id)
+        told.append(task.revision)
+        return task.state == task_pb2.TASK_STATE_COMPLETED
+
+    await eventually(look, within_s=60)
+    return told
+
+
+@pytest.mark.req("R056", "R059", "R075", "R076", "I01", "I11", "I19", "I28", "H01")
 async def test_a_daemon_killed_mid_work_disturbs_neither_work_nor_watchers(
     programs: Programs, tmp_path: Path
 ) -> None:
@@ -60,9 +73,12 @@ async def test_a_daemon_killed_mid_work_disturbs_neither_work_nor_watchers(
             asyncio.ensure_future(follow(client, task_id, events))
             for task_id, events in seen.items()
         ]
+        reading = asyncio.ensure_future(read_revisions(client, command.task_id))
         await progressed(client, command.task_id, 10)
         await daemon.kill()
         await programs.daemon()
+        told = await reading
+        assert told == sorted(told)
         for task_id in seen:
             done = await client.wait(task_id, 60_000)
             assert done.state == task_pb2.TASK_STATE_COMPLETED, done

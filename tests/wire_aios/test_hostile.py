@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from tests.support.stack import Stack
     from tests.wire_aios.client import AiosClient
 
 PARSE, INVALID, PARAMS, NOT_FOUND = -32700, -32600, -32602, -32601
@@ -104,3 +108,36 @@ async def test_none_of_them_made_a_task_or_hurt_the_service(aios: AiosClient) ->
     assert (await aios.call("aios/task.list"))["total"] == before
     task_id = await aios.create()
     assert (await aios.ended(task_id))["status"] == "completed"
+
+
+@pytest.mark.req("I41")
+async def test_others_are_served_while_the_bodies_rain(
+    aios: AiosClient, shared_stack: Stack
+) -> None:
+    """The same processes serve to the end, and what they hold on to does not add up."""
+
+    async def rain() -> None:
+        for _ in range(3):
+            for body, _ in BODIES.values():
+                await post(aios, body)
+
+    await rain()  # what is loaded at the first use stays
+    pids = [shared_stack.pids[name] for name in ("daemon", "gateway")]
+    before = [resident_kib(pid) for pid in pids]
+    raining = asyncio.gather(*(rain() for _ in range(4)))
+    served = 0
+    while not raining.done():
+        task_id = await aios.create()
+        assert (await aios.ended(task_id))["status"] == "completed"
+        served += 1
+    await raining
+    assert served
+    shared_stack.check()
+    for pid, held in zip(pids, before, strict=True):
+        assert resident_kib(pid) - held < 32 * 1024
+
+
+def resident_kib(pid: int) -> int:
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1])
