@@ -22,9 +22,8 @@ class Access:
     tokens: dict[str, AccessToken] = field(default_factory=dict)
 
 
-def apply(records: Records, write: AccessWrite) -> None:
-    """Do one write."""
-    kept = records.access
+def apply(records: Records, kept: Access, write: AccessWrite) -> None:
+    """Do one write; `records` undo it."""
     match write:
         case PutGrant():
             records.put(kept.grants, write.grant.id, write.grant)
@@ -38,12 +37,12 @@ def apply(records: Records, write: AccessWrite) -> None:
 class AccessReads:
     """The port AccessRecords."""
 
-    _records: Records
+    _access: Access
 
     async def grants(self) -> Sequence[Grant]:
         """Every grant that was not dropped, by id."""
-        return [grant for _, grant in sorted(self._records.access.grants.items())]
+        return [grant for _, grant in sorted(self._access.grants.items())]
 
     async def tokens(self) -> Sequence[AccessToken]:
         """Every access token, by id."""
-        return [token for _, token in sorted(self._records.access.tokens.items())]
+        return [token for _, token in sorted(self._access.tokens.items())]

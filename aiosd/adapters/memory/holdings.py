@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from aiosd.adapters.memory.records import Record, Records
+    from aiosd.adapters.memory.trust import TrustRecords
 
 
 class HoldingReads:
     """The port Holdings."""
 
     _records: Records
+    _trust: TrustRecords
 
     async def holdings(self, exempt: Collection[str]) -> Mapping[str, Holding]:
         """Of every principal that holds something and is not exempt."""
@@ -37,9 +39,7 @@ class HoldingReads:
 
     def _holding(self, records: Sequence[Record]) -> Holding:
         is_open = {one.task.id for one in records if not one.task.terminal}
-        webhooks = Counter(
-            task_id for task_id, _ in self._records.trust.webhooks if task_id in is_open
-        )
+        webhooks = Counter(task_id for task_id, _ in self._trust.webhooks if task_id in is_open)
         return Holding(len(is_open), sum(map(_size, records)), webhooks)
 
 

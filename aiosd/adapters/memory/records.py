@@ -6,8 +6,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from aiosd.adapters.memory import access, trust
-from aiosd.application.access_writes import DropGrant, PutGrant, PutToken
 from aiosd.application.ports import CommitConflict
 from aiosd.application.writes import (
     AppendEvents,
@@ -59,12 +57,12 @@ class Record:
 
 
 class Records:
-    """All records, changed by `apply` and set back by `undo`."""
+    """Tasks, operations and what belongs to them, changed by `apply` and set back by `undo`.
 
-    def __init__(self, audit_key: bytes = b"") -> None:
-        self.audit_key = audit_key
-        self.trust = trust.TrustRecords()
-        self.access = access.Access()
+    What is kept beside them changes through `put` and `delete`, and is set back together.
+    """
+
+    def __init__(self) -> None:
         self.tasks: dict[str, Record] = {}
         self.by_state: defaultdict[TaskState, dict[str, Record]] = defaultdict(dict)
         self.keys: dict[tuple[str, str, str], IdempotencyKey] = {}
@@ -138,20 +136,18 @@ class Records:
                 instance = write.instance
                 self._check(self.instances.get(instance.id), write.expected_revision)
                 self._put(self.instances, instance.id, instance)
-            case PutGrant() | DropGrant() | PutToken():
-                access.apply(self, write)
             case _:
-                trust.apply(self, write)
+                raise TypeError(f"{type(write).__name__} is kept elsewhere")
 
-    def forget(self, task_id: str) -> None:
-        """Delete a terminal task with all it owns; nothing for any other id."""
+    def forget(self, task_id: str) -> bool:
+        """Delete a terminal task with all it owns; False, and nothing, for any other id."""
         record = self.tasks.get(task_id)
         if record is None or not record.task.terminal:
-            return
+            return False
         del self.tasks[task_id], self.by_state[record.task.state][task_id]
         for one in [one for one in self.subscriptions.values() if one.task_id == task_id]:
             del self.subscriptions[one.id]
-        self.trust.forget(task_id)
+        return True
 
     def require(self, task_id: str) -> None:
         """Raise CommitConflict unless there is such a task."""

@@ -6,12 +6,23 @@ import asyncio
 from typing import TYPE_CHECKING, TypeAlias
 
 from aiosd.adapters.glob import matches
-from aiosd.adapters.memory.access import AccessReads
+from aiosd.adapters.memory import access, trust
+from aiosd.adapters.memory.access import Access, AccessReads
 from aiosd.adapters.memory.holdings import HoldingReads
 from aiosd.adapters.memory.records import Records
 from aiosd.adapters.memory.runtimes import RuntimeReads
-from aiosd.adapters.memory.trust import TrustReads
+from aiosd.adapters.memory.trust import TrustReads, TrustRecords
+from aiosd.application.access_writes import DropGrant, PutGrant, PutToken
 from aiosd.application.ports import ArtifactRecord, TaskOrder, TaskPage
+from aiosd.application.trust_writes import (
+    AddDelivery,
+    AppendAudit,
+    DropSecret,
+    DropWebhook,
+    PutSecret,
+    PutWebhook,
+    UpdateDelivery,
+)
 from aiosd.domain.state import TERMINAL, TaskState
 
 if TYPE_CHECKING:
@@ -46,6 +57,8 @@ class MemoryStore(RuntimeReads, TrustReads, AccessReads, HoldingReads):
 
     def __init__(self, *, before: Fault = _pause, after: Fault = _nothing) -> None:
         self._records = Records()
+        self._trust = TrustRecords()
+        self._access = Access()
         self._before = before
         self._after = after
 
@@ -64,7 +77,7 @@ class MemoryStore(RuntimeReads, TrustReads, AccessReads, HoldingReads):
         self._records.begin()
         try:
             for write in writes:
-                self._records.apply(write)
+                self._apply(write)
         except BaseException:
             self._records.undo()
             raise
@@ -180,7 +193,8 @@ class MemoryStore(RuntimeReads, TrustReads, AccessReads, HoldingReads):
         """Delete terminal tasks with all they own, and idempotency keys older than a time."""
         await asyncio.sleep(0)
         for task_id in task_ids:
-            self._records.forget(task_id)
+            if self._records.forget(task_id):
+                self._trust.forget(task_id)
         keys = self._records.keys
         for name in [name for name, key in keys.items() if key.create_time < keys_before]:
             del keys[name]
@@ -202,6 +216,23 @@ class MemoryStore(RuntimeReads, TrustReads, AccessReads, HoldingReads):
     async def client_session(self, session_id: str) -> ClientSession | None:
         """A client session by id."""
         return self._records.client_sessions.get(session_id)
+
+    def _apply(self, write: Write) -> None:
+        match write:
+            case PutGrant() | DropGrant() | PutToken():
+                access.apply(self._records, self._access, write)
+            case (
+                PutWebhook()
+                | DropWebhook()
+                | AddDelivery()
+                | UpdateDelivery()
+                | PutSecret()
+                | DropSecret()
+                | AppendAudit()
+            ):
+                trust.apply(self._records, self._trust, write)
+            case _:
+                self._records.apply(write)
 
     def _in_state(self, state: TaskState) -> list[Task]:
         records: dict[str, Record] = self._records.by_state[state]

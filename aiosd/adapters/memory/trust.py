@@ -62,9 +62,8 @@ class TrustRecords:
         return Head(last.sequence, last.hash)
 
 
-def apply(records: Records, write: TrustWrite) -> None:
-    """Do one write; raises CommitConflict."""
-    kept = records.trust
+def apply(records: Records, kept: TrustRecords, write: TrustWrite) -> None:
+    """Do one write; raises CommitConflict. `records` know the tasks and undo it."""
     match write:
         case PutWebhook():
             webhook = write.webhook
@@ -101,7 +100,7 @@ def apply(records: Records, write: TrustWrite) -> None:
                 records.delete(kept.secrets, write.id)
         case AppendAudit():
             for record in write.records:
-                sealed = seal(records.audit_key, kept.head(), record)
+                sealed = seal(b"", kept.head(), record)
                 records.put(kept.audit, sealed.sequence, sealed)
 
 
@@ -109,15 +108,16 @@ class TrustReads:
     """What the store in memory knows of webhooks, secrets and the audit."""
 
     _records: Records
+    _trust: TrustRecords
 
     async def webhooks(self, task_id: str) -> Sequence[Webhook]:
         """All of a task, in the order they were registered."""
-        kept = self._records.trust.webhooks
+        kept = self._trust.webhooks
         return [webhook for (owner, _), webhook in kept.items() if owner == task_id]
 
     async def due_deliveries(self, resting: Collection[str], limit: int) -> Sequence[Due]:
         """The head of each webhook's pending deliveries, soonest first."""
-        kept = self._records.trust
+        kept = self._trust
         heads: dict[tuple[str, str], Delivery] = {}
         for one in sorted(kept.deliveries.values(), key=lambda one: one.row):
             delivery = one.delivery
@@ -132,7 +132,7 @@ class TrustReads:
 
     async def outgoing(self, delivery_id: str) -> Outgoing | None:
         """What is needed to post a pending delivery."""
-        kept = self._records.trust
+        kept = self._trust
         found = kept.deliveries.get(delivery_id)
         if found is None or found.delivery.state is not DeliveryState.PENDING:
             return None
@@ -144,14 +144,14 @@ class TrustReads:
 
     async def delivery(self, delivery_id: str, principal: str) -> Delivery | None:
         """One of the principal's deliveries."""
-        found = self._records.trust.deliveries.get(delivery_id)
+        found = self._trust.deliveries.get(delivery_id)
         return found.delivery if found is not None and found.principal == principal else None
 
     async def deliveries(self, query: DeliveryQuery) -> Sequence[tuple[int, Delivery]]:
         """Row number and delivery, newest first."""
         found = [
             (one.row, one.delivery)
-            for one in self._records.trust.deliveries.values()
+            for one in self._trust.deliveries.values()
             if one.principal == query.principal
             and (not query.task_id or one.delivery.task_id == query.task_id)
             and (query.state is None or one.delivery.state is query.state)
@@ -161,7 +161,7 @@ class TrustReads:
 
     async def secret(self, secret_id: str) -> bytes | None:
         """A sealed secret."""
-        found = self._records.trust.secrets.get(secret_id)
+        found = self._trust.secrets.get(secret_id)
         return found[1] if found is not None else None
 
     async def audit_records(
@@ -170,7 +170,7 @@ class TrustReads:
         """Records with a sequence above `after`, in order."""
         found = [
             one
-            for sequence, one in sorted(self._records.trust.audit.items())
+            for sequence, one in sorted(self._trust.audit.items())
             if sequence > after
             and (not task_id or one.record.task_id == task_id)
             and (not event or one.record.event == event)
@@ -179,4 +179,4 @@ class TrustReads:
 
     async def audit_head(self) -> Head:
         """The newest record's place and hash."""
-        return self._records.trust.head()
+        return self._trust.head()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from aiosd.adapters.rpc.calls import caller
 from aiosd.adapters.rpc.codec import tasks as codec
 from aiosd.adapters.rpc.codec.scalars import DAY_MS, span, timestamp
-from aiosd.adapters.rpc.guard import caller
 from aiosd.api.v1 import access_service_pb2 as wire
 from aiosd.api.v1.access_service_pb2_grpc import AccessServiceServicer
 

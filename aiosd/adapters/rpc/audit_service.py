@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from aiosd.adapters.rpc.calls import caller
 from aiosd.adapters.rpc.codec import tasks as codec
 from aiosd.adapters.rpc.codec.scalars import timestamp
-from aiosd.adapters.rpc.guard import caller
 from aiosd.api.v1 import audit_pb2
 from aiosd.api.v1 import audit_service_pb2 as wire
 from aiosd.api.v1.audit_service_pb2_grpc import AuditServiceServicer

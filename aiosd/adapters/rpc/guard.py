@@ -6,10 +6,10 @@ A handler raises; the guard answers. Nothing that it does not know reaches the c
 from __future__ import annotations
 
 import asyncio
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from aiosd.adapters.rpc.authorization import authorize, scopes_of
+from aiosd.adapters.rpc.calls import caller, trace_parent
 from aiosd.adapters.rpc.errors import status_of
 from aiosd.adapters.rpc.identity import Identity, bearer
 from aiosd.adapters.rpc.origins import changes_state, made_by, origin_of, subject
@@ -27,11 +27,6 @@ if TYPE_CHECKING:
     from aiosd.application.access import Caller
     from aiosd.application.audit import Audit
     from aiosd.application.quotas import Quotas
-
-#: Who calls; set for the time of a call.
-caller: ContextVar[Caller] = ContextVar("caller")
-#: W3C traceparent of the call; empty without one.
-trace_parent: ContextVar[str] = ContextVar("trace_parent", default="")
 
 
 class Guard:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from aiosd.adapters.rpc.calls import caller, trace_parent
 from aiosd.adapters.rpc.codec import operations as codec
 from aiosd.adapters.rpc.codec.tasks import page_size
-from aiosd.adapters.rpc.guard import caller, trace_parent
 from aiosd.api.v1 import operation_service_pb2 as wire
 from aiosd.api.v1.operation_service_pb2_grpc import OperationServiceServicer
 from aiosd.application.ports import OperationQuery

@@ -7,9 +7,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aiosd import __version__
+from aiosd.adapters.rpc.calls import caller
 from aiosd.adapters.rpc.codec import provider as codec
 from aiosd.adapters.rpc.codec.operations import from_operation_report
-from aiosd.adapters.rpc.guard import caller
 from aiosd.adapters.rpc.sizes import groups
 from aiosd.api.provider.v1 import provider_service_pb2 as wire
 from aiosd.api.provider.v1.provider_service_pb2_grpc import ProviderServiceServicer

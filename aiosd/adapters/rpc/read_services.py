@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aiosd import __version__
+from aiosd.adapters.rpc.calls import caller
 from aiosd.adapters.rpc.codec import tasks as codec
 from aiosd.adapters.rpc.codec.capabilities import to_capability
 from aiosd.adapters.rpc.codec.content import to_artifact, to_part
 from aiosd.adapters.rpc.codec.events import from_families, to_event, to_families
 from aiosd.adapters.rpc.codec.scalars import duration, timestamp
-from aiosd.adapters.rpc.guard import caller
 from aiosd.api.v1 import (
     artifact_service_pb2,
     capability_service_pb2,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from aiosd.adapters.rpc.calls import caller
 from aiosd.adapters.rpc.codec.scalars import DAY_MS, duration, span, timestamp
-from aiosd.adapters.rpc.guard import caller
 from aiosd.api.v1 import session_service_pb2 as wire
 from aiosd.api.v1.session_service_pb2_grpc import SessionServiceServicer
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from aiosd.adapters.rpc.calls import caller, trace_parent
 from aiosd.adapters.rpc.codec import tasks as codec
 from aiosd.adapters.rpc.codec.content import from_message, to_message
 from aiosd.adapters.rpc.codec.events import from_families, to_event
 from aiosd.adapters.rpc.codec.interruptions import from_auth_response
 from aiosd.adapters.rpc.codec.scalars import span
 from aiosd.adapters.rpc.errors import status_of
-from aiosd.adapters.rpc.guard import caller, trace_parent
 from aiosd.adapters.rpc.sizes import first_group, groups
 from aiosd.api.v1 import task_service_pb2 as wire
 from aiosd.api.v1.task_service_pb2_grpc import TaskServiceServicer

@@ -37,7 +37,7 @@ class Tracing:
         from opentelemetry.trace import SpanKind
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        from aiosd.adapters.rpc.guard import trace_parent
+        from aiosd.adapters.rpc.calls import trace_parent
 
         propagator = TraceContextTextMapPropagator()
         parent = propagator.extract({"traceparent": trace_parent.get()})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from aiosd.adapters.rpc.calls import caller
 from aiosd.adapters.rpc.codec import tasks as codec
 from aiosd.adapters.rpc.codec.scalars import member
 from aiosd.adapters.rpc.codec.webhooks import from_webhook, to_delivery, to_webhook
-from aiosd.adapters.rpc.guard import caller
 from aiosd.adapters.rpc.unimplemented import not_implemented
 from aiosd.api.v1 import webhook_service_pb2 as wire
 from aiosd.api.v1.webhook_service_pb2_grpc import WebhookServiceServicer
