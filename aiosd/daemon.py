@@ -41,7 +41,7 @@ from aiosd.adapters.system.notify import Notifier
 from aiosd.adapters.system.redaction import Redactor
 from aiosd.adapters.system.socket_path import SocketPath
 from aiosd.adapters.system.state_dir import StateDir, harden_process
-from aiosd.adapters.system.vault import KeyedVault, vault_key_path
+from aiosd.adapters.system.vault import KeyedVault, open_vault_key
 from aiosd.application.core import Core
 from aiosd.application.limits import Limits
 from aiosd.application.quotas import Quota
@@ -181,7 +181,7 @@ class Daemon:
         settings = self._settings
         state_dir = settings.state_dir
         return Trust(
-            vault=KeyedVault(open_key(vault_key_path(state_dir))),
+            vault=KeyedVault(open_vault_key(state_dir, os.environ)),
             redaction=self._redactor,
             sender=HttpWebhookSender(
                 settings.webhook_allow,

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 def stack(environ: Mapping[str, str], *, lab: bool) -> list[ChildSpec]:
     """The children in order of their start; `environ` carries every setting."""
     python = sys.executable
+    # What the service manager handed over is the daemon's.
+    bare = {name: value for name, value in environ.items() if name != "CREDENTIALS_DIRECTORY"}
     aiosd = (python, "-m", "aiosd")
     children = [
         ChildSpec("daemon", (*aiosd, "serve"), environ),
-        ChildSpec("gateway", (python, "-m", "gateway"), environ, pin=_pin),
-        ChildSpec("provider", (*aiosd, "provide"), environ),
+        ChildSpec("gateway", (python, "-m", "gateway"), bare, pin=_pin),
+        ChildSpec("provider", (*aiosd, "provide"), bare),
     ]
     if lab:
-        children.append(ChildSpec("lab", (*aiosd, "provide", "--lab"), environ))
+        children.append(ChildSpec("lab", (*aiosd, "provide", "--lab"), bare))
     return children
 
 

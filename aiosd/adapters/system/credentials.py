@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from aiosd.adapters.system.directory import UnsafePathError
 from aiosd.adapters.system.ids import new_token
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
 _MAX_BYTES = 4096
 
@@ -44,7 +44,29 @@ def open_credentials(state_dir: Path) -> Credentials:
 
 def open_key(path: Path) -> bytes:
     """A 256-bit key kept as 64 hex digits; made when it is missing."""
-    text = read_or_create(path, lambda: secrets.token_hex(32))
+    return _key(read_or_create(path, lambda: secrets.token_hex(32)), path)
+
+
+def handed_key(name: str, environ: Mapping[str, str]) -> bytes | None:
+    """A key that the service manager handed over as the credential `name`; None without one.
+
+    systemd puts credentials into $CREDENTIALS_DIRECTORY, which only the service can read, with
+    owners and modes of its own. Raises UnsafePathError for one that is there and is no key: what
+    was handed over is used or the start fails.
+    """
+    directory = environ.get("CREDENTIALS_DIRECTORY", "")
+    path = Path(directory, name)
+    if not directory or not os.path.lexists(path):
+        return None
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES)
+    except OSError as error:
+        raise UnsafePathError(f"cannot read the credential {path}: {error.strerror}") from error
+    return _key(content.decode("utf-8", "replace").strip(), path)
+
+
+def _key(text: str, path: Path) -> bytes:
     try:
         key = bytes.fromhex(text)
     except ValueError:

@@ -8,17 +8,29 @@ from typing import TYPE_CHECKING
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from aiosd.adapters.system.credentials import handed_key, open_key
 from aiosd.application.trust_ports import SecretUnreadable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 _NONCE_BYTES = 12
 
 
 def vault_key_path(state_dir: Path) -> Path:
-    """Where the key is; without it the secrets are unusable, there is no other way to them."""
+    """Where the key is kept unless one is handed over; without it the secrets are unusable."""
     return state_dir / "secrets.key"
+
+
+def open_vault_key(state_dir: Path, environ: Mapping[str, str]) -> bytes:
+    """The key that the service manager hands over, else that of the file, which may be made.
+
+    With a handed key the file is neither made nor read: whoever steals the whole state directory
+    then opens nothing. Raises UnsafePathError.
+    """
+    path = vault_key_path(state_dir)
+    return handed_key(path.name, environ) or open_key(path)
 
 
 class KeyedVault:

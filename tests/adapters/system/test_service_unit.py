@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from aiosd.adapters.system.vault import vault_key_path
+
 PACKAGING = Path(__file__).parents[3] / "packaging"
 
 
@@ -35,6 +37,12 @@ def test_the_unit_has_its_own_user_and_every_promised_bound() -> None:
     assert {key: service.get(key) for key in promised} == promised
     assert {"MemoryMax", "TasksMax", "SystemCallFilter"} <= set(service)
     assert "u aiosd " in (PACKAGING / "aiosd.sysusers").read_text()
+
+
+@pytest.mark.req("S-28")
+def test_the_unit_shows_how_the_key_of_secrets_is_handed_over() -> None:
+    text = (PACKAGING / "aiosd.service").read_text()
+    assert f"\n#LoadCredentialEncrypted={vault_key_path(Path()).name}:/" in text
 
 
 @pytest.mark.req("S-39")

@@ -8,9 +8,11 @@ import pytest
 
 from aiosd.adapters.system.anchor import AnchorFile
 from aiosd.adapters.system.audit_files import read_anchor
-from aiosd.adapters.system.vault import KeyedVault
+from aiosd.adapters.system.directory import UnsafePathError
+from aiosd.adapters.system.vault import KeyedVault, open_vault_key, vault_key_path
 from aiosd.application.trust_ports import AnchorBroken, SecretUnreadable
 from aiosd.domain.audit import Head
+from aiosd.stack import stack
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +51,56 @@ def test_under_another_key_or_name_or_changed_it_does_not_open(
 ) -> None:
     with pytest.raises(SecretUnreadable):
         vault.open(name, principal, sealed)
+
+
+@pytest.mark.req("S-28")
+def test_a_key_that_the_service_manager_hands_over_wins_and_no_file_is_made(
+    tmp_path: Path,
+) -> None:
+    state_dir, handed = tmp_path / "state", tmp_path / "handed"
+    state_dir.mkdir()
+    handed.mkdir()
+    environ = {"CREDENTIALS_DIRECTORY": str(handed)}
+    (handed / "other").write_text("x")
+    own = open_vault_key(state_dir, environ)
+    assert vault_key_path(state_dir).read_text().strip() == own.hex()
+    # systemd makes it readable for its group, with owners of its own choice.
+    credential = handed / "secrets.key"
+    credential.write_text("ab" * 32)
+    credential.chmod(0o440)
+    assert open_vault_key(state_dir, environ) == b"\xab" * 32
+    vault_key_path(state_dir).unlink()
+    assert open_vault_key(state_dir, environ) == b"\xab" * 32
+    assert not vault_key_path(state_dir).exists()
+    sealed = KeyedVault(b"\xab" * 32).seal("webhook:1", "uid:1000", b"x")
+    with pytest.raises(SecretUnreadable):  # of a state directory that was stolen, say
+        KeyedVault(open_vault_key(state_dir, {})).open("webhook:1", "uid:1000", sealed)
+
+
+@pytest.mark.req("S-28")
+@pytest.mark.parametrize("content", ["", "abcd", "zz" * 32, "ab" * 33])
+def test_a_credential_that_is_no_key_is_refused_and_nothing_takes_its_place(
+    tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "secrets.key").write_text(content)
+    with pytest.raises(UnsafePathError, match="does not hold a key"):
+        open_vault_key(tmp_path / "state", {"CREDENTIALS_DIRECTORY": str(tmp_path)})
+
+
+@pytest.mark.req("S-28")
+def test_a_credential_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "secrets.key").mkdir()
+    with pytest.raises(UnsafePathError, match="cannot read the credential"):
+        open_vault_key(tmp_path, {"CREDENTIALS_DIRECTORY": str(tmp_path)})
+
+
+@pytest.mark.req("S-28", "S-36")
+def test_only_the_daemon_gets_the_credentials() -> None:
+    environ = {"CREDENTIALS_DIRECTORY": "/run/credentials/aiosd.service", "HOME": "/"}
+    children = {one.name: dict(one.env) for one in stack(environ, lab=True)}
+    assert children.pop("daemon") == environ
+    assert set(children) == {"gateway", "provider", "lab"}
+    assert all(env == {"HOME": "/"} for env in children.values())
 
 
 @pytest.mark.req("S-33", "S-30")
