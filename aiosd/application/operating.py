@@ -103,7 +103,8 @@ class Operating:
                 if 0 < operation.due_time(self._grace_ms) <= now:
                     await self._pass_time(operation.id)
             await self._give_out(now)
-            await self._alarm.sleep(self._next_time(self._clock.now()))
+            # From the same moment: a time that came since then is still to be acted on.
+            await self._alarm.sleep(self._next_time(now))
 
     # --- attaching --------------------------------------------------------------------------------
 

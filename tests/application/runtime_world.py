@@ -11,6 +11,8 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from aiosd.adapters.memory import MemoryStore
 from aiosd.application.access import SCOPES, Caller
 from aiosd.application.errors import SessionLost
@@ -27,10 +29,10 @@ from aiosd.application.wakeups import Wakeups
 from tests.application.scripted_instance import END, Heartbeat, ScriptedInstance, Stream
 from tests.support.manual_clock import CountingIds, LoopClock
 from tests.support.operation_consistency import check_log, check_snapshot, log_of, seen
-from tests.support.virtual_loop import Process
+from tests.support.virtual_loop import Process, run_virtual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from aiosd.adapters.memory.store import Fault
     from aiosd.domain.operation import Operation, OperationEvent
@@ -207,3 +209,22 @@ class RuntimeWorld:
 
     async def status(self, operation_id: str, word: str) -> Operation:
         return await self.until(operation_id, lambda one: one.status.word == word)
+
+
+def in_world(test: Callable[[RuntimeWorld], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """Run a test in a world whose instance is attached."""
+
+    def run() -> None:
+        async def whole() -> None:
+            world = RuntimeWorld()
+            world.instance.start()
+            await world.attached()
+            await test(world)
+            await world.bury()
+
+        run_virtual(whole)
+
+    run.__name__ = test.__name__
+    for mark in getattr(test, "pytestmark", []):
+        run = getattr(pytest.mark, mark.name)(*mark.args)(run)
+    return run

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,34 +20,11 @@ from aiosd.application.ports import OperationQuery
 from aiosd.domain.errors import ArgumentInvalid
 from aiosd.domain.instance import Declaration
 from aiosd.domain.operation_lifecycle import OperationNotBlocked, OperationNotCancellable
-from tests.application.runtime_world import OWNER, SCOPES, Caller, RuntimeWorld
+from tests.application.runtime_world import OWNER, SCOPES, Caller, RuntimeWorld, in_world
 from tests.support.operation_consistency import check_log, log_of
-from tests.support.virtual_loop import run_virtual
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
 
 EFFECT = (["sleep", 10], ["effect"], ["commit", {"n": 5}])
 BAD = '{"n":"five"}'
-
-
-def in_world(test: Callable[[RuntimeWorld], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    """Run a test in a world whose instance is attached."""
-
-    def run() -> None:
-        async def whole() -> None:
-            world = RuntimeWorld()
-            world.instance.start()
-            await world.attached()
-            await test(world)
-            await world.bury()
-
-        run_virtual(whole)
-
-    run.__name__ = test.__name__
-    for mark in getattr(test, "pytestmark", []):
-        run = getattr(pytest.mark, mark.name)(*mark.args)(run)
-    return run
 
 
 @in_world
@@ -125,37 +102,6 @@ async def test_an_operator_closes_a_blocked_projection(world: RuntimeWorld) -> N
     with pytest.raises(OperationNotBlocked):
         await world.daemon.operations.close(OWNER, made)
     await world.log(made)
-
-
-@in_world
-@pytest.mark.req("R166", "Y11")
-async def test_a_command_that_waits_too_long_expires_and_never_runs(world: RuntimeWorld) -> None:
-    busy = await world.create(["sleep", 500])
-    late = await world.create(["effect"], deadline_ms=100)
-    done = await world.end(late)
-    assert (done.status.word, done.error and done.error.code) == ("expired", "COMMAND_EXPIRED")
-    await world.end(busy)
-    assert world.told[late] == 0
-
-
-@in_world
-@pytest.mark.req("R166", "Y11")
-async def test_a_command_that_is_stopped_in_flight_in_time_expires(world: RuntimeWorld) -> None:
-    late = await world.create(["sleep", 5_000], ["effect"], deadline_ms=100)
-    assert (await world.end(late)).status.word == "expired"
-    assert world.effects[late] == 0
-
-
-@in_world
-@pytest.mark.req("R166", "Y11", "Y12")
-async def test_a_command_that_does_not_stop_in_time_is_of_unknown_outcome(
-    world: RuntimeWorld,
-) -> None:
-    late = await world.create(["deaf"], ["sleep", 2_000], ["effect"], deadline_ms=100)
-    done = await world.end(late)
-    assert (done.status.word, done.error and done.error.retry_mode) == ("outcome_unknown", "none")
-    await asyncio.sleep(5)
-    assert await world.get(late) == done
 
 
 @in_world
