@@ -106,6 +106,8 @@ class RunningOperation:
         """Run the code and report how it ended."""
         operation_id = self.context.operation_id
         self._work = asyncio.ensure_future(self._operate(self.context, params))
+        if self._canceled or self._lost:  # said before this began: nothing happens
+            self._work.cancel()
         await asyncio.wait({self._work})
         try:
             ending = self._ending(self._work)
@@ -118,8 +120,10 @@ class RunningOperation:
 
     def cancel(self) -> None:
         """Stop if the effect has not happened."""
-        if self._work is not None and not self.context.committed:
-            self._canceled = True
+        if self.context.committed:
+            return
+        self._canceled = True
+        if self._work is not None:
             self._work.cancel()
 
     def lose(self) -> None:

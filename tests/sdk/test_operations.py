@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from aiosd.api.provider.v1 import provider_service_pb2 as wire
 from aiosd.sdk import OperationContext, OperationFailed, ProjectionBlocked, Provider, TaskContext
+from aiosd.sdk.link import Heard, SessionLost
+from aiosd.sdk.operations import Instance
+from aiosd.sdk.outbox import Outbox
+from aiosd.sdk.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,6 +115,48 @@ async def test_a_failure_carries_its_code_and_an_unforeseen_one_only_its_class(
     assert (known.failed.code, known.failed.message) == ("MODEL_UNKNOWN", "no such model")
     unforeseen = daemon.operations["op-2"].reports[0]
     assert unforeseen.failed.message == "the operation raised RuntimeError"
+
+
+async def test_a_cancel_that_comes_with_the_command_keeps_it_from_beginning() -> None:
+    begun: list[str] = []
+
+    async def switch(op: OperationContext, params: dict[str, Any]) -> None:
+        begun.append(op.operation_id)
+
+    outbox = Outbox()
+    session = Session(outbox, {}, {"m": switch}, Instance("lab", "Lab", {}))
+    stream = outbox.begin_stream(wire.Hello())
+    outbox.settle(wire.Welcome())
+    both = (
+        wire.DaemonMessage(run_operation=wire.RunOperation(operation_id="op", method="m")),
+        wire.DaemonMessage(cancel_operation=wire.CancelOperation(operation_id="op")),
+    )
+    session.hear(Heard(stream, both))
+    said = await asyncio.to_thread(outbox.take, stream, time.monotonic() + 10, threading.Event())
+    assert said is not None
+    assert [one.operation_report.WhichOneof("report") for one in said] == ["canceled"]
+    session.hear(Heard(stream, (wire.DaemonMessage(operation_ack=ack_of(said[0])),)))
+    await asyncio.wait_for(session.idle(), 10)
+    assert not begun
+
+
+def ack_of(said: wire.ProviderMessage) -> wire.OperationAck:
+    report = said.operation_report
+    return wire.OperationAck(operation_id=report.operation_id, up_to=report.number)
+
+
+async def test_a_lost_session_keeps_a_command_from_beginning() -> None:
+    begun: list[str] = []
+
+    async def switch(op: OperationContext, params: dict[str, Any]) -> None:
+        begun.append(op.operation_id)
+
+    session = Session(Outbox(), {}, {"m": switch}, Instance("lab", "Lab", {}))
+    command = wire.RunOperation(operation_id="op", method="m")
+    session.hear(Heard(1, (wire.DaemonMessage(run_operation=command),)))
+    session.hear(SessionLost())
+    await asyncio.wait_for(session.idle(), 10)
+    assert not begun
 
 
 async def test_a_cancel_before_the_effect_stops_it_and_after_the_effect_changes_nothing(
