@@ -148,7 +148,13 @@ class Daemon:
             core,
             self._identities(core.tokens, mint),
             exporting(settings.otlp_endpoint or "", __version__),
-            SystemService(core, degraded, settings.default_capability or "", settings.store),
+            SystemService(
+                core,
+                degraded,
+                settings.default_capability or "",
+                settings.store,
+                str(settings.state_dir),
+            ),
         )
         self._bind_tcp(server)
         with socket.binding():

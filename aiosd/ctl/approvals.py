@@ -116,9 +116,7 @@ async def settle(session: Session, task: task_pb2.Task, *, approved: bool) -> bo
     low and medium the command itself is that word: whoever can read the approver's token typed it
     and knows what it runs. High ones are asked about each time (R116, R117).
     """
-    from aiosd.ctl.discovery import find_approver_token
-
-    if find_approver_token(session.target) is None:
+    if not await session.approver_token():
         return False
     asked = task.interruption.auth_request
     critical = asked.confirmations_required > 1

@@ -80,7 +80,7 @@ async def _find(session: Session) -> Finding:
     from pathlib import Path
 
     from aiosd.ctl import trust_calls
-    from aiosd.ctl.discovery import state_dir
+    from aiosd.ctl.discovery import find_address, is_own, state_dir
     from aiosd.domain.audit import Finding
     from aiosd.sdk import errors
 
@@ -90,6 +90,8 @@ async def _find(session: Session) -> Finding:
         async with session.client() as client:
             answer = await trust_calls.verify_audit(client)
     except errors.Unavailable:
+        if not is_own(session.target, find_address(session.target)):
+            raise  # the files from here are another daemon's
         return verify_files(state_dir(session.target))
     problem = answer.problem or ("" if answer.intact else "the chain is broken")
     return Finding(answer.record_count, answer.broken_at, problem)

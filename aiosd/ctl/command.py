@@ -17,6 +17,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
 
 import typer
@@ -25,10 +26,12 @@ from aiosd.ctl import exit_code, output
 from aiosd.ctl.arguments import Typed
 from aiosd.ctl.discovery import (
     Target,
-    approver_file,
+    approver_token,
     find_address,
-    find_approver_token,
     find_token,
+    is_own,
+    named_token,
+    state_dir,
 )
 from aiosd.ctl.output import Format, Output
 
@@ -86,19 +89,50 @@ class Session:
         address = find_address(self.target)
         return self._connected(address, find_token(self.target, address))
 
-    def approver(self, *, needed: bool = True) -> AbstractAsyncContextManager[Client]:
+    @asynccontextmanager
+    async def approver(self, *, needed: bool = True) -> AsyncIterator[Client]:
         """A connection as the person who approves; raises Typed without that credential.
 
         Where it is not `needed`, the caller of `client` does.
         """
         address = find_address(self.target)
-        token = find_approver_token(self.target)
-        if token is None and needed:
+        token = await self.approver_token()
+        if not token and needed:
             raise Typed(
-                f"cannot read {approver_file(self.target)}: name the file of a token with the "
-                "scope permission:approve with --token-file"
+                f"cannot read the approver's token of the daemon at {address}: name its "
+                "--state-dir, or with --token-file a token with the scope permission:approve"
             )
-        return self._connected(address, token or find_token(self.target, address))
+        async with self._connected(address, token or find_token(self.target, address)) as client:
+            yield client
+
+    async def approver_token(self) -> str:
+        """The person's token, empty where there is none to read.
+
+        One that was named, else that of the daemon that is talked to, which is asked where it
+        keeps it: the settings from here may be another daemon's.
+        """
+        named = named_token(self.target)
+        if named:
+            return named
+        address = find_address(self.target)
+        directory = await self.state_dir()
+        return "" if directory is None else approver_token(directory, address)
+
+    async def state_dir(self) -> Path | None:
+        """The state directory of the daemon that is talked to, None where nobody knows it."""
+        from aiosd.sdk import errors
+
+        if self.target.state_dir:
+            return Path(self.target.state_dir)
+        address, told = find_address(self.target), ""
+        try:
+            async with self.client() as client:
+                told = (await client.system_info()).state_dir
+        except errors.NotAuthenticated:
+            pass  # who may connect is not always who may ask
+        if told:
+            return Path(told)
+        return state_dir(self.target) if is_own(self.target, address) else None
 
     @asynccontextmanager
     async def _connected(self, address: str, token: str) -> AsyncIterator[Client]:

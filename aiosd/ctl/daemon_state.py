@@ -12,7 +12,7 @@ import typer
 from aiosd import __version__
 from aiosd.ctl import exit_code
 from aiosd.ctl.command import command, sentence
-from aiosd.ctl.discovery import find_address, state_dir
+from aiosd.ctl.discovery import find_address, is_own, state_dir
 
 if TYPE_CHECKING:
     from aiosd.ctl.command import Session
@@ -53,10 +53,8 @@ async def doctor(session: Session) -> int:
     the permissions of the token file.
     """
     address = find_address(session.target)
-    findings = [_socket(address), _token_file(session)]
-    reached = False
     found, reached = await _daemon(session)
-    findings += found
+    findings = [_socket(address), await _token_file(session), *found]
     rows = [("ok" if item.ok else "PROBLEM", item.check, item.finding) for item in findings]
     session.out.rows(("", "CHECK", "FINDING"), rows, [asdict(item) for item in findings])
     if not reached:
@@ -100,6 +98,16 @@ async def _daemon(session: Session) -> tuple[list[Finding], bool]:
     ], True
 
 
+async def _state_dir(session: Session) -> Path | None:
+    from aiosd.sdk import AiosdError
+
+    try:
+        return await session.state_dir()
+    except AiosdError:
+        known = is_own(session.target, find_address(session.target))
+        return state_dir(session.target) if known else None
+
+
 def _socket(address: str) -> Finding:
     if not address.startswith("unix:"):
         return Finding("address", True, address)
@@ -111,8 +119,14 @@ def _socket(address: str) -> Finding:
     return Finding("address", is_socket, f"{path}" if is_socket else f"{path} is no socket")
 
 
-def _token_file(session: Session) -> Finding:
-    path = Path(session.target.token_file or state_dir(session.target) / "token")
+async def _token_file(session: Session) -> Finding:
+    if session.target.token_file:
+        path = Path(session.target.token_file)
+    else:
+        directory = await _state_dir(session)
+        if directory is None:
+            return Finding("token file", True, "not known from here")
+        path = directory / "token"
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
     except OSError:

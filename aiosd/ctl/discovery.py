@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from aiosd.ctl.arguments import Typed
 
@@ -48,31 +51,41 @@ def find_token(target: Target, address: str) -> str:
     """The bearer token, empty for none.
 
     Over a Unix socket the kernel says who the caller is, so only a token that somebody named is
-    sent; elsewhere the owner's token of the state directory is.
+    sent; to loopback, and where the state directory was named, the owner's token of it is.
     """
+    named = named_token(target)
+    if named or address.startswith(("unix:", "/")):
+        return named
+    if not _is_loopback(address) and not target.state_dir:
+        return ""
+    owners = state_dir(target) / "token"
+    return read_token(owners) if owners.exists() else ""
+
+
+def named_token(target: Target) -> str:
+    """A token that an option or the environment names, empty for none."""
     named = target.token_file or os.environ.get("AIOSD_TOKEN_FILE")
-    if named:
-        return read_token(Path(named))
-    if os.environ.get("AIOSD_TOKEN"):
-        return os.environ["AIOSD_TOKEN"]
-    owners = None if address.startswith(("unix:", "/")) else state_dir(target) / "token"
-    return read_token(owners) if owners is not None and owners.exists() else ""
+    return read_token(Path(named)) if named else os.environ.get("AIOSD_TOKEN", "")
 
 
-def find_approver_token(target: Target) -> str | None:
-    """The person's token: one that was named, else that of the state directory; None for none."""
-    named = target.token_file or os.environ.get("AIOSD_TOKEN_FILE")
-    if named:
-        return read_token(Path(named))
-    if os.environ.get("AIOSD_TOKEN"):
-        return os.environ["AIOSD_TOKEN"]
-    found = approver_file(target)
-    return read_token(found) if os.access(found, os.R_OK) else None
+def approver_token(directory: Path, address: str) -> str:
+    """The token of the person who approves, empty where it cannot be read.
+
+    It is not shown to a socket of another user than the one who can read it anyway.
+    """
+    found = directory / "approver-token"
+    if not os.access(found, os.R_OK):
+        return ""
+    path = Path(address.removeprefix("unix:"))
+    if address.startswith("unix:") and path.stat().st_uid != found.stat().st_uid:
+        return ""
+    return read_token(found)
 
 
-def approver_file(target: Target) -> Path:
-    """Where the daemon keeps the token of the person who approves."""
-    return state_dir(target) / "approver-token"
+def is_own(target: Target, address: str) -> bool:
+    """Whether the settings from here are those of the daemon at an address."""
+    known = settings(target)
+    return address in (f"unix:{known.socket}", str(known.grpc_tcp))
 
 
 def read_token(path: Path) -> str:
@@ -87,6 +100,13 @@ def read_token(path: Path) -> str:
 def state_dir(target: Target) -> Path:
     """The daemon's state directory, where it keeps the tokens."""
     return Path(target.state_dir) if target.state_dir else settings(target).state_dir
+
+
+def _is_loopback(address: str) -> bool:
+    host = urlsplit(address if "://" in address else f"//{address}").hostname or ""
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"
 
 
 def settings(target: Target) -> Settings:

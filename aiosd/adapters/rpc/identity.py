@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 BEARER = "bearer "
+_OWNER, _APPROVER = "owner", "approver"
 
 
 class Identity(Protocol):
@@ -88,14 +89,19 @@ class TokenFiles:
 
 def owner(principal: str) -> Caller:
     """The local owner: everything but approving what its own programs asked for (R123)."""
-    return Caller(principal, SCOPES - {"permission:approve", "admin:*"}, "owner")
+    return Caller(principal, SCOPES - {"permission:approve", "admin:*"}, _OWNER)
 
 
 def approver(principal: str) -> Caller:
     """The person behind the owner: answers what waits for approval and administers tokens."""
     return Caller(
-        principal, frozenset({"permission:approve", "task:read", "token:manage"}), "approver"
+        principal, frozenset({"permission:approve", "task:read", "token:manage"}), _APPROVER
     )
+
+
+def is_owner(caller: Caller) -> bool:
+    """Whether the credential is one of the two in the state directory, or the owner's socket."""
+    return caller.credential_id in (_OWNER, _APPROVER)
 
 
 def bearer(metadata: Mapping[str, str]) -> str | None:

@@ -11,6 +11,7 @@ from aiosd.adapters.rpc.codec.capabilities import to_capability
 from aiosd.adapters.rpc.codec.content import to_artifact, to_part
 from aiosd.adapters.rpc.codec.events import from_families, to_event, to_families
 from aiosd.adapters.rpc.codec.scalars import duration, timestamp
+from aiosd.adapters.rpc.identity import is_owner
 from aiosd.api.v1 import (
     artifact_service_pb2,
     capability_service_pb2,
@@ -164,11 +165,13 @@ class SystemService(SystemServiceServicer):
         degraded: Callable[[], Sequence[str]],
         default_capability: str,
         store: str,
+        state_dir: str,
     ) -> None:
         self._core = core
         self._degraded = degraded
         self._default_capability = default_capability
         self._store = store
+        self._state_dir = state_dir
         self._started = core.clock.now()
 
     async def GetSystemInfo(
@@ -193,6 +196,7 @@ class SystemService(SystemServiceServicer):
             sync_wait=duration(limits.sync_wait_ms),
             default_capability=self._default_capability,
             store=self._store,
+            state_dir=self._state_dir if is_owner(who) else "",
         )
 
     async def ListProviders(
