@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from aiosd.ctl.exit_code import ExitCode
+from tests.support.operation_consistency import Observed, check_log, seen_plain
 
 if TYPE_CHECKING:
     from tests.ctl.conftest import Aiosctl
 
 pytestmark = pytest.mark.e2e
+OBSERVED = Observed()
+
+
+def check(*snapshots: dict[str, Any]) -> None:
+    """What is printed of operations fits, and un-says nothing that was printed before (R169)."""
+    for one in snapshots:
+        OBSERVED.take(one["operation_id"], seen_plain(one))
 
 
 def script(*steps: object) -> str:
@@ -23,6 +31,7 @@ def script(*steps: object) -> str:
 def test_create_waits_for_the_end_of_the_operation(aiosctl: Aiosctl) -> None:
     ran = aiosctl("operations", "create", "lab", "model.switch", "model=m-7", "-o", "json")
     assert (ran.code, ran.json["status"], ran.json["terminal"]) == (0, "succeeded", True)
+    check(ran.json)
     shown = aiosctl("instances", "lab").json
     assert shown["state"]["model"] == "m-7"
     assert shown["revision"] == ran.json["projection_revision"]
@@ -37,6 +46,7 @@ def test_the_exit_code_says_how_it_ended(aiosctl: Aiosctl) -> None:
     late = script({"sleep_ms": 60_000})
     ran = aiosctl("operations", "create", "lab", "lab.script", late, "--deadline", "200ms")
     assert ran.code == ExitCode.TIMEOUT
+    check(*aiosctl("operations", "list", "-o", "json").json)
 
 
 def test_an_operation_is_watched_listed_and_cancelled(aiosctl: Aiosctl) -> None:
@@ -45,10 +55,14 @@ def test_an_operation_is_watched_listed_and_cancelled(aiosctl: Aiosctl) -> None:
     operation_id = made["operation_id"]
     listed = aiosctl("operations", "list", "--active", "-o", "json").json
     assert [one["operation_id"] for one in listed] == [operation_id]
+    check(made, *listed)
     assert aiosctl("operations", "cancel", operation_id, "--reason", "enough").code == 0
     watched = aiosctl("operations", "watch", operation_id, "-o", "jsonl")
     assert watched.code == ExitCode.CANCELED
     assert watched.lines[-1]["type"] == "runtime_rpc_response"
+    log = [(int(one["sequence"]), one["type"], one["snapshot"]) for one in watched.lines]
+    check(*(snapshot for _, _, snapshot in log))
+    check_log([(number, kind, seen_plain(one)) for number, kind, one in log], complete=True)
     again = aiosctl("operations", "cancel", operation_id)
     assert again.code == ExitCode.FAILED
     assert "OPERATION_NOT_CANCELLABLE" in again.err

@@ -188,6 +188,20 @@ def seen_json(snapshot: dict[str, Any]) -> Seen:
     )
 
 
+def seen_plain(snapshot: dict[str, Any]) -> Seen:
+    """A snapshot as `aiosctl -o json` prints it, which leaves out what is empty."""
+    error = snapshot.get("error")
+    return Seen(
+        snapshot["status"],
+        snapshot["effect_state"],
+        snapshot.get("terminal", False),
+        snapshot["projection_state"],
+        int(snapshot.get("projection_revision", 0)),
+        int(snapshot.get("sequence", 0)),
+        None if error is None else (error["code"], error["retry_mode"]),
+    )
+
+
 def log_of(
     events: Iterable[OperationEvent] | Iterable[operation_pb2.OperationEvent],
 ) -> list[tuple[int, str, Seen]]:
