@@ -1,8 +1,8 @@
 """One task in the words of every wire: the cross-protocol table (wire.md 2.2; X43, Y01-Y06, Y17).
 
 `ROWS` is the whole table. Each wire has one writer, made from its column; all read words through
-one reader, which takes both spellings of canceled. A2A writes its column from its own enumeration
-(`gateway.a2a.words`); a test holds the two together.
+`aiosd.spelling`, which takes both spellings of canceled. A2A writes its column from its own
+enumeration (`gateway.a2a.words`); a test holds the two together.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from aiosd.aios_wire import errors, words
 from aiosd.api.v1 import operation_pb2, task_pb2
+from aiosd.spelling import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 _State = task_pb2.TaskState
 _Status = operation_pb2.OperationStatus
@@ -117,16 +118,6 @@ LEGACY: Final[Mapping[str, Product]] = MappingProxyType(
     }
 )
 """Words of older product records, for reading only (R142, Y02)."""
-
-
-def spelled(word: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that a word means, whichever way it spells canceled; None for none.
-
-    The reader of every wire (R172, Y17).
-    """
-    known = frozenset(known)
-    other = {"canceled": "cancelled", "cancelled": "canceled"}.get(word, word)
-    return word if word in known else other if other in known else None
 
 
 def read_product(word: str) -> Product | None:

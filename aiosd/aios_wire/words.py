@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from aiosd.api.v1 import capability_pb2, event_pb2, interruption_pb2, permission_pb2, task_pb2
+from aiosd.spelling import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,7 +53,7 @@ def status_of_name(name: str) -> str:
 
 def states(words: Iterable[str]) -> list[task_pb2.TaskState.ValueType]:
     """The states that statuses of a filter select; both spellings of canceled are read (X44)."""
-    wanted = {"canceled" if word == "cancelled" else word for word in words}
+    wanted = {spelled(word, STATUSES) for word in words}
     return [state for state, word in _STATUS.items() if word in wanted]
 
 

@@ -10,6 +10,7 @@ import typer
 from aiosd.ctl import exit_code
 from aiosd.ctl.arguments import Typed, parse_duration_ms
 from aiosd.ctl.command import command
+from aiosd.spelling import spelled
 
 if TYPE_CHECKING:
     from aiosd.api.v1 import task_pb2
@@ -202,14 +203,17 @@ async def _print_list(
 ) -> None:
     from aiosd.ctl.plain import plain
 
-    unknown = [state for state in states if state not in STATES]
-    if unknown:
-        raise Typed(f"--state: {unknown[0]!r} is none of {', '.join(STATES)}")
+    wanted: list[str] = []
+    for word in states:
+        state = spelled(word, STATES)
+        if state is None:
+            raise Typed(f"--state: {word!r} is none of {', '.join(STATES)}")
+        wanted.append(state)
     found: list[task_pb2.Task] = []
     token = ""
     while len(found) < limit:
         page = await client.list(
-            states=states,
+            states=wanted,
             capability_id=capability,
             context_id=context,
             limit=min(PAGE, limit - len(found)),

@@ -12,6 +12,7 @@ from a2a.types import a2a_pb2
 
 from aiosd.a2a_wire import words as shared
 from aiosd.api.v1 import task_pb2
+from aiosd.spelling import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +65,9 @@ TERMINAL: Final = frozenset(
 )
 INTERRUPTED: Final = frozenset({_State.TASK_STATE_INPUT_REQUIRED, _State.TASK_STATE_AUTH_REQUIRED})
 ROLE_NAMES: Final = frozenset(value.name for value in a2a_pb2.Role.DESCRIPTOR.values)
-_STATE_NAMES: Final = frozenset(value.name for value in _A2aState.DESCRIPTOR.values)
+_STATE_WORDS: Final = frozenset(
+    value.name.removeprefix("TASK_STATE_").lower() for value in _A2aState.DESCRIPTOR.values
+)
 
 
 def state(value: int) -> a2a_pb2.TaskState:
@@ -79,7 +82,6 @@ def states(value: int) -> list[task_pb2.TaskState.ValueType]:
 
 def state_name(word: str) -> str | None:
     """`TASK_STATE_INPUT_REQUIRED` for any spelling of it (R155, Y09); None for no state at all."""
-    name = word.upper().replace("-", "_").removeprefix("TASK_STATE_")
-    name = "CANCELED" if name == "CANCELLED" else name
-    full = f"TASK_STATE_{name}"
-    return full if full in _STATE_NAMES else None
+    plain = word.lower().replace("-", "_").removeprefix("task_state_")
+    known = spelled(plain, _STATE_WORDS)
+    return None if known is None else f"TASK_STATE_{known.upper()}"

@@ -10,6 +10,7 @@ from aiosd.aios_wire import words
 from aiosd.aios_wire.timestamps import duration
 from aiosd.api.v1 import artifact_service_pb2, content_pb2, interruption_pb2, task_pb2
 from aiosd.api.v1 import task_service_pb2 as wire
+from aiosd.spelling import spelled
 from gateway import projection, strict_json
 from gateway.aios.parts import PartError, parse_part
 from gateway.openapi import models, render
@@ -138,7 +139,7 @@ async def list_(call: Call) -> Json:
     """List the caller's tasks, newest first. `status` may be repeated."""
     wanted: set[str] = set()
     for word in call.request.query_params.getlist("status"):
-        known = projection.spelled(word, projection.OPENAPI_STATUSES)
+        known = spelled(word, projection.OPENAPI_STATUSES)
         if known is None:
             raise invalid_param("status", f"must be of {', '.join(projection.OPENAPI_STATUSES)}")
         wanted.add(known)

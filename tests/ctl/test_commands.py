@@ -147,6 +147,9 @@ def test_pause_resume_and_cancel(aiosctl: Aiosctl) -> None:
     assert aiosctl("resume", task).out.startswith(f"{task}  working")
     canceled = aiosctl("cancel", task, "--reason", "enough")
     assert canceled.out == f"{task}  canceled (enough)\n"
+    for spelling in ("canceled", "cancelled"):
+        listed = aiosctl("list", "--state", spelling, "-o", "json").json
+        assert task in [one["task_id"] for one in listed]
     assert aiosctl("wait", task).code == ExitCode.CANCELED
     assert aiosctl("watch", task).code == ExitCode.CANCELED
 

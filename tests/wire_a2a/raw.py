@@ -13,6 +13,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from google.rpc import error_details_pb2, status_pb2
 
 from tests.support.http import http_client
+from tests.support.spelling import assert_task_spelling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -83,6 +84,17 @@ class Raw:
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         """The result of an operation as JSON; a list of items for a stream. Raises Problem."""
+        result = await self._call(binding, operation, params, headers)
+        assert_task_spelling(result)
+        return result
+
+    async def _call(
+        self,
+        binding: str,
+        operation: str,
+        params: Mapping[str, Any] | None,
+        headers: Mapping[str, str] | None,
+    ) -> Any:
         if operation in STREAMING:
             return [item async for item in self.stream(binding, operation, params, headers)]
         params = dict(params or {})
@@ -201,6 +213,7 @@ class Reader:
     async def _read(self) -> None:
         try:
             async for item in self._stream:
+                assert_task_spelling(item)
                 self.items.append(item)
                 self._changed.set()
         finally:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from tests.support.http import http_client
+from tests.support.spelling import assert_task_spelling
 from tests.support.sse_parser import SseParser
 from tests.support.waiting import eventually
 
@@ -77,6 +78,8 @@ class AiosClient:
         assert answer.status_code == 200, answer.text
         response: dict[str, Any] = answer.json()
         assert response["id"] == body["id"]
+        # What a method answers, and not what a task was given or gave.
+        assert_task_spelling([response.get("result"), response.get("error")])
         return response
 
     async def call(self, method: str, **params: Any) -> Any:
@@ -187,4 +190,6 @@ async def _events(answer: httpx.Response) -> AsyncIterator[StreamEvent]:
     parser = SseParser()
     async for chunk in answer.aiter_bytes():
         for frame in parser.feed(chunk):
-            yield StreamEvent(frame.last_event_id, frame.type, json.loads(frame.data))
+            event = StreamEvent(frame.last_event_id, frame.type, json.loads(frame.data))
+            assert_task_spelling(event.data)
+            yield event

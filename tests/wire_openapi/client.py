@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tests.support.http import http_client
 from tests.support.operation_consistency import Observed, check_log, seen_json
+from tests.support.spelling import assert_spelling
 from tests.support.sse_parser import SseParser
 from tests.support.waiting import eventually
-from tests.wire_openapi.spelling import assert_spelling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -122,6 +122,22 @@ async def test_a_task_is_in_the_words_of_its_row_on_every_wire(
     await check_row(api, task_id, *row)
 
 
+@pytest.mark.req("R155", "R172", "Y17")
+@pytest.mark.parametrize("word", ["canceled", "cancelled"])
+async def test_either_spelling_is_read_on_every_wire(api: Api, word: str) -> None:
+    task_id = await api.create(ENDLESS, context_id=f"spelled-{word}")
+    await api.ok("POST", f"/tasks/{task_id}/cancel")
+    query = f"status={word}&context_id=spelled-{word}"
+    for path in (f"/tasks?{query}", f"/product/tasks?{query}"):
+        found = await api.ok("GET", path)
+        assert [one["task_id"] for one in found["tasks"]] == [task_id]
+    listed = await rpc(api, "/aios/rpc", "aios/task.list", {"filter": {"status": [word]}})
+    assert task_id in [one["task_id"] for one in listed["tasks"]]
+    shown = {"contextId": f"spelled-{word}", "status": word}
+    on_a2a = await rpc(api, "/a2a", "ListTasks", shown)
+    assert [one["id"] for one in on_a2a["tasks"]] == [task_id]
+
+
 # --- resolve --------------------------------------------------------------------------------------
 
 DOUBT = {("uncertain", "manual_review")}
