@@ -12,6 +12,7 @@ from tests.support.operation_consistency import Observed, check_log, seen_json
 from tests.support.spelling import assert_spelling
 from tests.support.sse_parser import SseParser
 from tests.support.waiting import eventually
+from tests.wire_openapi.conformance import check_answer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -62,7 +63,9 @@ class Api:
         """One request below /api/v1."""
         answer = await self.http.request(method, f"/api/v1{path}", **options)
         assert answer.status_code < 500 or answer.status_code in (503, 504), answer.text
-        judge(answer.json())
+        body = answer.json()
+        judge(body)
+        check_answer(method, f"/api/v1{path}", answer.status_code, body)
         return answer
 
     async def ok(self, method: str, path: str, status: int = 200, **options: Any) -> dict[str, Any]:

@@ -13,17 +13,13 @@ from starlette.routing import Route as HttpRoute
 
 from gateway.openapi.document import document
 from gateway.openapi.routes import ROUTES
+from tests.wire_openapi.conformance import check_answer
 
 if TYPE_CHECKING:
     from tests.support.stack import Stack
     from tests.wire_openapi.client import Api
 
-# Streams have no end while their task is open, and waiting calls wait.
-CALLS = [
-    (route.path, route.method)
-    for route in ROUTES
-    if route.answer is not None and route.name != "invoke"
-]
+CALLS = [(route.path, route.method) for route in ROUTES]
 CHECKED = (
     "not_a_server_error",
     "status_code_conformance",
@@ -42,6 +38,21 @@ async def test_the_document_is_valid_and_describes_every_route(api: Api) -> None
     }
     assert described == {(route.path, route.method) for route in ROUTES}
     assert all(HttpRoute(route.path, lambda _: None).path for route in ROUTES)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "body"),
+    [
+        ("GET", "/api/v1/tasks/t", 200, {"success": True, "data": {}}),
+        ("GET", "/api/v1/tasks/t", 404, {"success": False}),
+        ("GET", "/api/v1/tasks/t", 409, {}),
+    ],
+)
+def test_an_answer_that_the_document_does_not_promise_is_found(
+    method: str, path: str, status: int, body: Any
+) -> None:
+    with pytest.raises(AssertionError, match=path):
+        check_answer(method, path, status, body)
 
 
 @pytest.mark.parametrize(("path", "method"), CALLS)
