@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,17 +12,16 @@ import pytest
 import pytest_asyncio
 from google.protobuf import message_factory
 
-import aiosd.api.provider.v1 as provider_api
-import aiosd.api.v1 as client_api
 from aiosd.adapters.rpc.authorization import ANYBODY, SCOPES, scopes_of
+from aiosd.ctl.access_calls import create_token
 from aiosd.sdk import connect
 from tests.support.programs import Programs
+from tests.trust.rpcs import ALL, NAMES, belongings, call, name_of, named, request_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from google.protobuf.descriptor import MethodDescriptor
-    from google.protobuf.message import Message
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 EVERYTHING = (
@@ -32,33 +29,30 @@ EVERYTHING = (
     "provider:attach",
 )
 #: What only administrators see has no owner; a scope decides alone.
-OWNED = ("task_id", "artifact_id", "subscription_id", "session_id", "operation_id", "grant_id")
-
-
-def methods() -> list[MethodDescriptor]:
-    """Every published RPC."""
-    found = []
-    for package in (client_api, provider_api):
-        for module in pkgutil.iter_modules(package.__path__):
-            if module.name.endswith("service_pb2"):
-                file = importlib.import_module(f"{package.__name__}.{module.name}").DESCRIPTOR
-                for service in file.services_by_name.values():
-                    found += service.methods
-    return found
-
-
-ALL = methods()
-NAMES = [f"{one.containing_service.name}.{one.name}" for one in ALL]
+OWNED = (
+    *("task_id", "artifact_id", "subscription_id", "session_id", "operation_id"),
+    *("webhook_id", "delivery_id", "grant_id"),
+)
+#: Answered with a list, which is empty for what is not the caller's, or about what is made new.
+NO_REFUSAL = ("CreateTask", "RequestPermission", "ListGrants")
+#: What ends something, so that it comes last where the owner does everything to his own.
+ENDING = ("Cancel", "Close", "Delete", "Revoke")
 
 
 @dataclass(frozen=True)
 class Service:
-    """A daemon that also listens on TCP, and what the owner has there."""
+    """A daemon that also listens on TCP, and what the owner and another have there."""
 
     socket: str
     tcp: str
     tokens: dict[str, str]
     ids: dict[str, str]
+    others: dict[str, str]
+
+    @property
+    def never(self) -> dict[str, str]:
+        """Ids of the same form that nobody has."""
+        return {name: f"{value.partition('-')[0]}-{'0' * 32}" for name, value in self.ids.items()}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -79,93 +73,16 @@ async def service() -> AsyncIterator[Service]:
                 "reader": await _token(programs, "eve", "audit:read"),
                 "bad": "aios_" + "x" * 43,
             }
-            yield Service(
-                programs.address, daemon.ready["grpc_tcp"], tokens, await _belongings(programs)
-            )
+            ids = await belongings(programs, "")
+            others = await belongings(programs, tokens["other"])
+            yield Service(programs.address, daemon.ready["grpc_tcp"], tokens, ids, others)
         finally:
             await programs.aclose()
 
 
 async def _token(programs: Programs, principal: str, *scopes: str) -> str:
-    from aiosd.ctl.access_calls import create_token
-
     async with connect(programs.address) as client:
         return (await create_token(client, principal, scopes, 0)).secret
-
-
-async def _belongings(programs: Programs) -> dict[str, str]:
-    """A waiting task with an artifact, a subscription, a webhook and a session of the owner."""
-    async with connect(programs.address) as client:
-        steps = [
-            {"artifact": {"name": "a", "parts": [{"type": "text", "text": "mine"}]}},
-            {"ask": {"prompt": "?"}},
-        ]
-        task = await client.create("lab.script", {"steps": steps})
-        task = await client.wait(task.task_id, 20_000)
-        ids = {"task_id": task.task_id, "artifact_id": task.artifacts[0].artifact_id}
-        made = {
-            "subscription_id": "SubscriptionService.CreateSubscription",
-            "session_id": "SessionService.CreateSession",
-            "webhook_id": "WebhookService.CreateWebhook",
-        }
-        for name, method in made.items():
-            descriptor = ALL[NAMES.index(method)]
-            answer = await _call(
-                client.channel, descriptor, _request(descriptor, {"task_id": task.task_id}), ""
-            )
-            ids[name] = getattr(getattr(answer, name.removesuffix("_id")), name)
-        del ids["webhook_id"]
-        operation = await client.operations.create("lab", "lab.script", {"steps": []})
-        return ids | {"operation_id": operation.operation_id}
-
-
-def _request(method: MethodDescriptor, ids: dict[str, str]) -> Message:
-    """A well-formed request that names these ids."""
-    request: Any = message_factory.GetMessageClass(method.input_type)()
-    names = method.input_type.fields_by_name
-    for name, value in ids.items():
-        if name in names and method.name not in ("CreateTask", "RequestPermission"):
-            setattr(request, name, value)
-    if "webhook" in names:
-        request.webhook.task_id = ids.get("task_id", "task-none")
-        request.webhook.url = "http://127.0.0.1:9/hook"
-        request.webhook.webhook_id = "w"
-    for name, value in {
-        "input": '{"a":1}',
-        "outcome": "failed",
-        "evidence": "seen",
-        "webhook_id": "w",
-        "delivery_id": "del-none",
-        "grant_id": "grant-none",
-    }.items():
-        if name in names:
-            setattr(request, name, value)
-    if "auth_response" in names:
-        request.auth_response.type = 2
-        request.auth_response.api_key = "k"
-    return request
-
-
-async def _call(
-    channel: grpc.aio.Channel, method: MethodDescriptor, request: Message, token: str
-) -> Any:
-    """The answer, or of a stream the first one."""
-    kind = message_factory.GetMessageClass(method.output_type)
-    path = f"/{method.containing_service.full_name}/{method.name}"
-    metadata = (("authorization", f"Bearer {token}"),) if token else ()
-    encode = type(request).SerializeToString
-    if method.client_streaming:
-        stream = channel.stream_stream(path, encode, kind.FromString)
-        return await stream(iter([request]), metadata=metadata, timeout=20).read()
-    if method.server_streaming:
-        call = channel.unary_stream(path, encode, kind.FromString)(
-            request, metadata=metadata, timeout=20
-        )
-        answer = await call.read()
-        call.cancel()
-        return answer
-    unary = channel.unary_unary(path, encode, kind.FromString)
-    return await unary(request, metadata=metadata, timeout=20)
 
 
 async def _refusal(
@@ -174,7 +91,7 @@ async def _refusal(
     """Code, text and details, to the byte; None if it was no refusal."""
     async with grpc.aio.insecure_channel(address) as channel:
         try:
-            await _call(channel, method, _request(method, ids), token)
+            await call(channel, method, request_for(method, ids), token)
         except grpc.aio.AioRpcError as error:
             trailers = [one for one in error.trailing_metadata() or () if one[0] != "date"]
             return error.code(), error.details(), sorted(trailers)
@@ -212,28 +129,121 @@ async def test_a_token_without_the_scope_is_refused_by_every_rpc(
     assert found[0] is grpc.StatusCode.PERMISSION_DENIED
 
 
+MATRIX = [
+    one
+    for one in ALL
+    if set(OWNED) & named(one) and "audit:read" not in scopes_of(one) and one.name not in NO_REFUSAL
+]
+BENEATH_A_TASK = [
+    one
+    for one in MATRIX
+    if "task_id" in named(one)
+    and named(one) & {"artifact_id", "webhook_id"}
+    and one.name not in ("CreateWebhook", "DeleteWebhook")
+]
+
+
+@pytest.mark.req("H05")
+async def test_the_matrix_has_every_sort_of_thing(service: Service) -> None:
+    assert set(OWNED) == set(service.ids) == set(service.others)
+    assert set(OWNED) == set().union(*(named(one) for one in MATRIX)) & set(OWNED)
+    assert not {*service.ids.values()} & {*service.others.values()} - {"w"}
+
+
 @pytest.mark.req("R019", "R087", "S-18", "H05")
-@pytest.mark.parametrize(
-    "method",
-    [
-        one
-        for one in ALL
-        if set(OWNED) & set(one.input_type.fields_by_name)
-        and "audit:read" not in scopes_of(one)
-        and one.name not in ("CreateTask", "RequestPermission", "ListGrants", "ListDeliveries")
-    ],
-    ids=lambda one: f"{one.containing_service.name}.{one.name}",
-)
+@pytest.mark.parametrize("method", MATRIX, ids=name_of)
 async def test_what_is_anothers_is_answered_like_what_never_was(
     service: Service, method: MethodDescriptor
 ) -> None:
-    never = {name: f"{value.partition('-')[0]}-{'0' * 32}" for name, value in service.ids.items()}
     token = service.tokens["other"]
     foreign = await _refusal(service.socket, method, service.ids, token)
-    unknown = await _refusal(service.socket, method, never, token)
+    unknown = await _refusal(service.socket, method, service.never, token)
     assert foreign == unknown
     assert foreign is not None
     assert foreign[0] is grpc.StatusCode.NOT_FOUND
+
+
+@pytest.mark.req("R087", "S-18", "H05")
+@pytest.mark.parametrize("method", BENEATH_A_TASK, ids=name_of)
+async def test_what_is_anothers_is_absent_beneath_ones_own_task_too(
+    service: Service, method: MethodDescriptor
+) -> None:
+    token, own = service.tokens["other"], {"task_id": service.others["task_id"]}
+    # The name of a webhook is its owner's choice, so the same one would be the caller's own.
+    ids = service.ids | {"webhook_id": "theirs"} | own
+    foreign = await _refusal(service.socket, method, ids, token)
+    unknown = await _refusal(service.socket, method, service.never | own, token)
+    assert foreign == unknown
+    assert foreign is not None
+    assert foreign[0] is grpc.StatusCode.NOT_FOUND
+
+
+@pytest.mark.req("R087", "S-18", "H05")
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        (one, name)
+        for one in ALL
+        for name in ("session_id", "capability_id", "instance_id", "context_id")
+        if one.name.startswith("List") and name in named(one) and one not in MATRIX
+    ],
+    ids=lambda one: one if isinstance(one, str) else name_of(one),
+)
+async def test_lists_are_of_ones_own_whatever_they_are_asked_about(
+    service: Service, method: MethodDescriptor, name: str
+) -> None:
+    wanted = {"capability_id": "lab.script.low", "instance_id": "lab", "context_id": "ctx-none"}
+    token = service.tokens["other"]
+    async with grpc.aio.insecure_channel(service.socket) as channel:
+        foreign, unknown = [
+            await call(channel, method, request_for(method, {name: (ids | wanted)[name]}), token)
+            for ids in (service.ids, service.never)
+        ]
+    assert foreign == unknown
+    assert not [value for value in service.ids.values() if value != "w" and value in str(foreign)]
+
+
+@pytest.mark.req("H05", "I03")
+@pytest.mark.parametrize("method", ["TaskService.CreateTask", "OperationService.CreateOperation"])
+async def test_anothers_idempotency_key_is_not_in_use(service: Service, method: str) -> None:
+    descriptor = ALL[NAMES.index(method)]
+    made = []
+    async with grpc.aio.insecure_channel(service.socket) as channel:
+        for token, steps in (("", "[]"), (service.tokens["other"], '[{"sleep_ms":1}]')):
+            request: Any = message_factory.GetMessageClass(descriptor.input_type)()
+            request.request_id = "shared-key"
+            body = f'{{"steps":{steps}}}'
+            if method.startswith("Task"):
+                request.capability_id, request.arguments = "lab.script", body
+            else:
+                request.target.scope, request.target.id = "instance", "lab"
+                request.method, request.params = "lab.script", body
+            answer = await call(channel, descriptor, request, token)
+            assert answer.created
+            made.append(answer)
+    assert made[0] != made[1]
+
+
+@pytest.mark.req("H05")
+@pytest.mark.parametrize(
+    "method", ["TaskService.CreateTask", "PermissionService.RequestPermission"]
+)
+async def test_anothers_session_in_a_request_is_like_one_that_never_was(
+    service: Service, method: str
+) -> None:
+    descriptor, token = ALL[NAMES.index(method)], service.tokens["other"]
+    ids = {"session_id": service.ids["session_id"]}
+    never = {"session_id": service.never["session_id"]}
+    foreign = await _refusal(service.socket, descriptor, ids, token)
+    assert foreign == await _refusal(service.socket, descriptor, never, token)
+
+
+@pytest.mark.req("H05")
+async def test_all_of_it_was_there_and_nobody_had_touched_it(service: Service) -> None:
+    """The owner finds what the other did not, so that the tests above were about something."""
+    for method in sorted(MATRIX, key=lambda one: one.name.startswith(ENDING)):
+        found = await _refusal(service.socket, method, service.ids, "")
+        assert found is None or found[0] is not grpc.StatusCode.NOT_FOUND, method.full_name
 
 
 @pytest.mark.req("S-09", "S-10")
