@@ -14,14 +14,15 @@ from aiosd.api.v1 import webhook_pb2
 from aiosd.ctl.access_calls import list_grants
 from aiosd.ctl.trust_calls import list_deliveries
 from aiosd.sdk import Client, connect
+from tests.support.approving import approve
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import grpc
     from google.protobuf.descriptor import MethodDescriptor
     from google.protobuf.message import Message
-
-    from tests.support.programs import Programs
 
 
 def methods() -> list[MethodDescriptor]:
@@ -51,16 +52,19 @@ ALL = methods()
 NAMES = [name_of(one) for one in ALL]
 
 
-async def belongings(programs: Programs, token: str) -> dict[str, str]:
-    """One of everything that somebody can have; the task waits, and everything is of it."""
-    async with connect(programs.address, token) as client:
+async def belongings(address: str, state_dir: Path, token: str) -> dict[str, str]:
+    """One of everything that somebody can have; the task waits, and everything is of it.
+
+    Somebody must not have been granted anything for `lab.script.low` before.
+    """
+    async with connect(address, token) as client:
         steps = [
             {"artifact": {"name": "a", "parts": [{"type": "text", "text": "mine"}]}},
             {"ask": {"prompt": "?"}},
         ]
         task = await client.create("lab.script.low", {"steps": steps})
         await client.wait(task.task_id, 20_000)  # only then does the approver see another's task
-        await programs.approve(task.task_id)
+        await approve(address, state_dir, task.task_id)
         task = await client.wait(task.task_id, 20_000)
         ids = {"task_id": task.task_id, "artifact_id": task.artifacts[0].artifact_id}
         made = {
@@ -70,12 +74,8 @@ async def belongings(programs: Programs, token: str) -> dict[str, str]:
         }
         for name, method in made.items():
             descriptor = ALL[NAMES.index(method)]
-            answer = await call(
-                client.channel,
-                descriptor,
-                request_for(descriptor, {"task_id": task.task_id}),
-                token,
-            )
+            request = request_for(descriptor, {"task_id": task.task_id})
+            answer = await call(client.channel, descriptor, request, token)
             ids[name] = getattr(getattr(answer, name.removesuffix("_id")), name)
         operation = await client.operations.create("lab", "lab.script", {"steps": []})
         ids["operation_id"] = operation.operation_id

@@ -73,8 +73,8 @@ async def service() -> AsyncIterator[Service]:
                 "reader": await _token(programs, "eve", "audit:read"),
                 "bad": "aios_" + "x" * 43,
             }
-            ids = await belongings(programs, "")
-            others = await belongings(programs, tokens["other"])
+            ids = await belongings(programs.address, programs.state_dir, "")
+            others = await belongings(programs.address, programs.state_dir, tokens["other"])
             yield Service(programs.address, daemon.ready["grpc_tcp"], tokens, ids, others)
         finally:
             await programs.aclose()
