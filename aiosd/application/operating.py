@@ -144,7 +144,11 @@ class Operating:
 
     async def catch_up(self, session: Session, reattached: Reattached) -> None:
         """After Welcome: what the session does not know of is lost, what it may miss is said."""
-        for operation in reattached.held:
+        for known in reattached.held:
+            # As it is now: its end, or the wish for it, may have come since.
+            operation = next((one for one in self._held(session) if one.id == known.id), None)
+            if operation is None:
+                continue
             if operation.id in self._unsent:
                 self._unsent.discard(operation.id)
                 if operation.cancel_request is not None or operation.expiring:
@@ -210,10 +214,18 @@ class Operating:
             self._unsent.add(operation.id)
 
     def tell_of_cancel(self, operation: Operation) -> None:
-        """Ask whoever runs it to stop; nobody else has to know."""
+        """Ask whoever runs it to stop; what nobody was told of has been stopped already."""
         session = self._sessions.get(operation.holder)
-        if session is not None and operation.status is OperationStatus.RUNNING:
+        if session is None or operation.status is not OperationStatus.RUNNING:
+            return
+        if operation.id in self._unsent:
+            self._spawn(self._stop_unsent(operation.id))
+        else:
             session.send(CancelOperation(operation.id))
+
+    async def _stop_unsent(self, operation_id: str) -> None:
+        await self._ledger.apply(operation_id, life.stopped)
+        self._unsent.discard(operation_id)
 
     # --- reports ----------------------------------------------------------------------------------
 
