@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tests.support.programs import Program
 
 #: Seeds: the few have a command that expires, kills of both, and an effect; the many go on after.
-FEW = range(1, 5)
-MANY = range(5, 205)
+FEW = range(1, 4)
+MANY = range(4, 204)
 #: An instance that lives must never be taken for a dead one, however busy the machine is; but who
 #: kills it has to wait for this.
 LEASE_MS = 1_500
