@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 
-from aiosd.api.v1 import access_service_pb2, access_service_pb2_grpc
+from aiosd.api.v1 import (
+    access_service_pb2,
+    access_service_pb2_grpc,
+    audit_service_pb2,
+    audit_service_pb2_grpc,
+)
 from aiosd.sdk import http_invoke
 from tests.support.operation_consistency import check_log
 from tests.support.waiting import eventually
@@ -79,13 +84,28 @@ async def test_the_helper_comes_back_to_a_full_queue(narrow: Api, narrow_stack: 
     running = await narrow.create(ENDLESS)
     await narrow.until(running, "running")
     waiting = [await narrow.create(ENDLESS) for _ in range(3)]
+    before = await refusals(narrow_stack)
     asked = asyncio.create_task(
         http_invoke.invoke(narrow_stack.http, "lab.script", {}, token=narrow_stack.token)
     )
+
+    async def refused_again() -> bool:
+        return await refusals(narrow_stack) > before
+
+    await eventually(refused_again)
+    assert not asked.done()
     for task_id in (running, *waiting):
         await narrow.ok("POST", f"/tasks/{task_id}/cancel")
     async with asyncio.timeout(30):
         assert (await asked)["status"] == "completed"
+
+
+async def refusals(stack: Stack) -> int:
+    """How many calls the daemon has refused."""
+    async with grpc.aio.insecure_channel(f"unix:{stack.socket}") as channel:
+        audit = audit_service_pb2_grpc.AuditServiceStub(channel)
+        request = audit_service_pb2.ListAuditRecordsRequest(event="call.refused", page_size=200)
+        return len((await audit.ListAuditRecords(request)).records)
 
 
 async def test_a_full_queue_of_operations_says_when_to_come_back(narrow: Api) -> None:
