@@ -68,6 +68,8 @@ class Audit:
             if state is not None:
                 records.append(self._changed(draft, state, change))
             state = change.state
+        if draft.task.resume_pending and (before is None or not before.resume_pending):
+            records.append(self._may_go_on(draft))
         records += self._said_of_the_end(before, draft)
         return (AppendAudit(tuple(records)),) if records else ()
 
@@ -193,6 +195,12 @@ class Audit:
             details["outcome"] = task.outcome.name.lower()
         word = change.state.word
         return self._make(f"task.{word}", task, word, _dump(details), draft.now)
+
+    def _may_go_on(self, draft: Draft) -> AuditRecord:
+        """An answer or a resume was taken; its task changes its state when a slot is free."""
+        task = draft.task
+        details = {"state": task.state.word, "reason": self._redaction.text(task.state_reason)}
+        return self._make("task.may_go_on", task, "allowed", _dump(details), draft.now)
 
     def _said_of_the_end(self, before: Task | None, draft: Draft) -> list[AuditRecord]:
         """Evidence for an uncertain failure, and the judgement of a result."""

@@ -16,6 +16,7 @@ from aiosd.domain.state import TERMINAL, TaskState
 
 if TYPE_CHECKING:
     from aiosd.application.access import Caller
+    from aiosd.application.audit import Audit
     from aiosd.application.control import Control
     from aiosd.application.ledger import Ledger
     from aiosd.application.ports import Clock, Ids, Registry, Store
@@ -35,6 +36,7 @@ class ClientSessions:
         registry: Registry,
         ledger: Ledger,
         control: Control,
+        audit: Audit,
         ids: Ids,
         clock: Clock,
     ) -> None:
@@ -42,6 +44,7 @@ class ClientSessions:
         self._registry = registry
         self._ledger = ledger
         self._control = control
+        self._audit = audit
         self._ids = ids
         self._clock = clock
 
@@ -52,7 +55,9 @@ class ClientSessions:
         session = ClientSession(
             self._ids.new("sess"), caller.principal, attributes, now, now + lifetime, lifetime
         )
-        await self._store.commit([PutClientSession(session)])
+        details = {"session_id": session.id, "lifetime_ms": lifetime}
+        made = self._audit.of("session.created", details=details)
+        await self._store.commit([PutClientSession(session), made])
         return session
 
     async def get(self, caller: Caller, session_id: str, *, renew: bool) -> ClientSession:
@@ -93,7 +98,9 @@ class ClientSessions:
             except Refusal:
                 continue  # it ended by itself
             canceled += 1
-        await self._store.commit([DropClientSession(session_id)])
+        details = {"session_id": session_id, "reason": reason, "canceled": canceled}
+        ended = self._audit.of("session.closed", details=details)
+        await self._store.commit([DropClientSession(session_id), ended])
         return self._clock.now() - session.create_time, canceled
 
     async def _unfinished(self, session: ClientSession) -> list[Task]:

@@ -133,12 +133,15 @@ class Core:
             clock=clock,
             limits=limits,
         )
+        self.ledger.record(self.permission_requests.record)
         self.resolution = Resolution(self.ledger, self.creation)
         self.watch = Watch(store, self.ledger, self.wakeups)
         self.reading = Reading(store, self.ledger)
-        self.client_sessions = ClientSessions(store, store, self.ledger, self.control, ids, clock)
+        self.client_sessions = ClientSessions(
+            store, store, self.ledger, self.control, self.audit, ids, clock
+        )
         self.subscriptions = Subscriptions(
-            store, store, self.ledger, self.watch, self.wakeups, ids, clock
+            store, store, self.ledger, self.watch, self.wakeups, self.audit, ids, clock
         )
         self._deadlines = Deadlines(store, self.ledger, clock)
         self._retention = Retention(store, store, self.ledger, self.quotas, clock, limits)

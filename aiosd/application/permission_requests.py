@@ -15,6 +15,7 @@ from aiosd.application.errors import ClientSessionNotFound, GrantNotFound
 from aiosd.application.permissions import APPROVE, REQUEST_CAPABILITY
 from aiosd.domain import lifecycle, waits
 from aiosd.domain.errors import ArgumentInvalid
+from aiosd.domain.interruption import NeedKind
 from aiosd.domain.permission import (
     Decision,
     Grant,
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
     from aiosd.application.limits import Limits
     from aiosd.application.permissions import Permissions
     from aiosd.application.ports import Clock, Ids, Registry, Store
+    from aiosd.application.writes import Write
     from aiosd.domain.capability import Capability
+    from aiosd.domain.draft import Draft
     from aiosd.domain.task import Task
 
 MOST_WISHES = 20
@@ -113,6 +116,7 @@ class PermissionRequests:
         whole = self._spelled_out(capability, wishes)
         held: list[Grant] = []
         missing: list[Wish] = []
+        settled: list[Wish] = []
         for wish in whole:
             need = self._need(caller, capability, wish, session_id)
             decision = await self._permissions.decide(need)
@@ -120,8 +124,9 @@ class PermissionRequests:
                 await self._denied(capability, wish)
                 return Asked(False, reason="policy")
             held += decision.grants
-            if decision.verdict is Verdict.ASK:
-                missing.append(wish)
+            (missing if decision.verdict is Verdict.ASK else settled).append(wish)
+        if settled:
+            await self._had(capability, settled, held)
         if not missing:
             return Asked(True, tuple(held))
         task = await self._ask(caller, capability, missing, session_id)
@@ -171,6 +176,31 @@ class PermissionRequests:
                 raise
             self._grants.drop(found)
         return len(found)
+
+    async def record(self, before: Task | None, draft: Draft) -> Sequence[Write]:
+        """A question that its task's end leaves without an answer (Ledger recorder, R137)."""
+        wait = before.interruption if before is not None else None
+        if wait is None or wait.kind is not NeedKind.HUMAN_APPROVAL or not draft.task.terminal:
+            return ()
+        failure = draft.task.failure
+        reason = failure.reason if failure is not None else ""
+        answered = draft.task.permitted or reason == "user_declined"
+        if before is None or before.state is not TaskState.AUTH_REQUIRED or answered:
+            return ()
+        details = {
+            "permissions": list(wait.auth_request.permissions) if wait.auth_request else [],
+            "scope": wait.scope,
+            "request_id": wait.interruption_id,
+            "for": draft.task.principal,
+            "answer": "none",
+            "reason": reason or draft.task.state_reason,
+        }
+        event = "expired" if reason == "wait_expired" else "withdrawn"
+        return (
+            self._audit.of(
+                f"permission.{event}", task=draft.task, decision="denied", details=details
+            ),
+        )
 
     # --- inside -----------------------------------------------------------------------------------
 
@@ -266,6 +296,21 @@ class PermissionRequests:
             return Asked(False, reason="canceled")
         declined = task.failure is not None and task.failure.reason == "user_declined"
         return Asked(False, reason="user_declined" if declined else "timeout")
+
+    async def _had(
+        self, capability: Capability, wishes: Sequence[Wish], held: Sequence[Grant]
+    ) -> None:
+        """Record what was asked for and needed nobody's answer (R137)."""
+        details = {
+            "permissions": [one.permission_id for one in wishes],
+            "level": capability.level.name.lower(),
+            "scope": ", ".join(dict.fromkeys(one.scope for one in wishes if one.scope)),
+            "grants": [one.id for one in held],
+            "answer": "held" if held else "granted by policy",
+        }
+        await self._audit.note(
+            "permission.requested", "allowed", details, capability_id=capability.id
+        )
 
     async def _denied(self, capability: Capability, wish: Wish) -> None:
         details = {

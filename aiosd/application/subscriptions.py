@@ -15,6 +15,7 @@ from aiosd.domain.task import Task
 
 if TYPE_CHECKING:
     from aiosd.application.access import Caller
+    from aiosd.application.audit import Audit
     from aiosd.application.ledger import Ledger
     from aiosd.application.ports import Clock, Ids, Registry, Store
     from aiosd.application.wakeups import Wakeups
@@ -44,6 +45,7 @@ class Subscriptions:
         ledger: Ledger,
         watch: Watch,
         wakeups: Wakeups,
+        audit: Audit,
         ids: Ids,
         clock: Clock,
     ) -> None:
@@ -52,6 +54,7 @@ class Subscriptions:
         self._ledger = ledger
         self._watch = watch
         self._wakeups = wakeups
+        self._audit = audit
         self._ids = ids
         self._clock = clock
         #: The newest deletions, so that live streams of them end.
@@ -88,7 +91,9 @@ class Subscriptions:
             batch.cursor,
             self._clock.now(),
         )
-        await self._store.commit([PutSubscription(subscription)])
+        details = {"subscription_id": subscription.id, "after": subscription.after}
+        made = self._audit.of("subscription.created", task=task, details=details)
+        await self._store.commit([PutSubscription(subscription), made])
         return subscription, batch
 
     async def get(self, caller: Caller, subscription_id: str) -> Subscription:
@@ -135,7 +140,10 @@ class Subscriptions:
     async def delete(self, caller: Caller, subscription_id: str) -> None:
         """Forget it and end its streams; the task goes on (R072)."""
         found = await self.get(caller, subscription_id)
-        await self._store.commit([DropSubscription(subscription_id)])
+        task = await self._ledger.load(found.task_id)
+        details = {"subscription_id": subscription_id}
+        ended = self._audit.of("subscription.removed", task=task, details=details)
+        await self._store.commit([DropSubscription(subscription_id), ended])
         self._deleted[subscription_id] = None
         if len(self._deleted) > DELETED:
             self._deleted.popitem(last=False)

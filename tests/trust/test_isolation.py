@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +14,9 @@ import pytest_asyncio
 from google.protobuf import message_factory
 
 from aiosd.adapters.rpc.authorization import ANYBODY, SCOPES, scopes_of
+from aiosd.adapters.rpc.origins import changes_state
 from aiosd.ctl.access_calls import create_token
+from aiosd.ctl.trust_calls import list_audit
 from aiosd.sdk import connect
 from tests.support.programs import Programs
 from tests.trust.rpcs import ALL, NAMES, belongings, call, name_of, named, request_for
@@ -236,6 +239,42 @@ async def test_anothers_session_in_a_request_is_like_one_that_never_was(
     never = {"session_id": service.never["session_id"]}
     foreign = await _refusal(service.socket, descriptor, ids, token)
     assert foreign == await _refusal(service.socket, descriptor, never, token)
+
+
+@pytest.mark.req("I43", "S-32", "S-10")
+async def test_every_refusal_is_recorded_with_its_method_and_principal(service: Service) -> None:
+    """Of a change, whatever the reason; of anything, where somebody may not."""
+    wanted = set()
+    for method in ALL:
+        scopes = scopes_of(method)
+        if method in MATRIX and changes_state(method):
+            await _refusal(service.socket, method, service.never, service.tokens["other"])
+            wanted.add((method.name, "bob", "NOT_FOUND"))
+        if ANYBODY not in scopes:
+            denied = service.tokens["wrong" if "audit:read" in scopes else "reader"]
+            await _refusal(service.socket, method, service.ids, denied)
+            wanted.add((method.name, "eve", "PERMISSION_DENIED"))
+        await _refusal(service.socket, method, service.ids, service.tokens["bad"])
+        wanted.add((method.name, "", "UNAUTHENTICATED"))
+    async with connect(service.socket) as owner:
+        records = await list_audit(owner, "", "call.refused", 10_000)
+    found = set()
+    for one in records:
+        assert one.decision == "refused"
+        reason = json.loads(one.details)["reason"]
+        reason = "NOT_FOUND" if reason.endswith("_NOT_FOUND") else reason
+        found.add((one.method, one.principal, reason))
+        assert service.tokens["bad"] not in str(one)
+    assert wanted <= found
+
+
+@pytest.mark.req("I43")
+async def test_who_attached_with_what_is_recorded(service: Service) -> None:
+    async with connect(service.socket) as owner:
+        attached, *_ = await list_audit(owner, "", "provider.attached", 10)
+    details = json.loads(attached.details)
+    assert attached.method == "Attach"
+    assert "lab.script" in details["capabilities"]
 
 
 @pytest.mark.req("H05")

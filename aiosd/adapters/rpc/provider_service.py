@@ -130,6 +130,12 @@ class ProviderService(ProviderServiceServicer):
         if hello.instance is not None:
             self._core.instances.check(hello.instance, who.principal)
         await self._core.capabilities.remember(hello.capabilities)
+        details = {
+            "provider": hello.name,
+            "capabilities": sorted(one.id for one in hello.capabilities),
+            "instance_id": hello.instance.instance_id if hello.instance is not None else "",
+        }
+        await self._core.audit.note("provider.attached", "allowed", details)
         return await self._core.execution.attach(hello, who.principal, link)
 
     async def _take(self, session: Session, message: wire.ProviderMessage, link: Link) -> bool:
