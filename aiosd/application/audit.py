@@ -10,7 +10,8 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from aiosd.application.errors import Unavailable
+from aiosd.application.errors import RateLimited, Unauthenticated, Unavailable
+from aiosd.application.flood import Flood
 from aiosd.application.origin import origin
 from aiosd.application.ports import CommitUnknown, StoreFull
 from aiosd.application.trust_writes import AppendAudit
@@ -55,6 +56,7 @@ class Audit:
         self._redaction = redaction
         self._clock = clock
         self._key = key
+        self._flood = Flood(clock)
 
     # --- records ----------------------------------------------------------------------------------
 
@@ -116,7 +118,13 @@ class Audit:
         """Record that the call under way was refused; what the store cannot take is let go."""
         if isinstance(refusal, Unavailable):
             return  # nobody decided anything
-        details = {"reason": refusal.reason, "message": str(refusal)}
+        details: dict[str, Any] = {"reason": refusal.reason, "message": str(refusal)}
+        if isinstance(refusal, RateLimited | Unauthenticated):
+            omitted = self._flood.passes(origin.get().principal, refusal.reason)
+            if omitted is None:
+                return
+            if omitted:
+                details["omitted"] = omitted
         await self.note(
             "call.refused", "refused", details, task_id=task_id, capability_id=capability_id
         )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from aiosd.application.errors import PermissionDenied, RateLimited, Unauthenticated
+from aiosd.application.flood import MOST, WINDOW_MS
 from aiosd.application.messages import Paused, RequestInput
 from aiosd.application.permission_requests import Wish
 from aiosd.domain.capability import PermissionLevel
@@ -165,3 +167,22 @@ async def test_sessions_and_subscriptions_are_recorded(stage: Stage) -> None:
     assert ("session.closed", closed) in told
     of_task = [event for event, _, _ in await recorded(stage, task=task)]
     assert of_task == ["task.created", "subscription.created", "subscription.removed"]
+
+
+@pytest.mark.req("I43", "S-20", "S-10")
+@pytest.mark.parametrize("refusal", [RateLimited("wait"), Unauthenticated()])
+@on_stage()
+async def test_a_flood_of_refusals_fills_no_disk_and_is_counted(
+    stage: Stage, refusal: RateLimited | Unauthenticated
+) -> None:
+    for _ in range(MOST + 7):
+        await stage.core.audit.refused(refusal)
+    assert len(await recorded(stage, "call.refused")) == MOST
+    await stage.core.audit.refused(PermissionDenied("no"))  # of a sort that costs a credential
+    await stage.pass_time(WINDOW_MS)
+    await stage.core.audit.refused(refusal)
+    await stage.core.audit.refused(refusal)
+    *_, denied, first, second = await recorded(stage, "call.refused")
+    assert denied[2]["reason"] == "PERMISSION_DENIED"
+    assert first[2]["omitted"] == 7
+    assert "omitted" not in second[2]
