@@ -68,8 +68,8 @@ TASK_NOT_FOUND: Final = ErrorEntry(-32106, "Task not found", "AIOS-TASK-NOT-FOUN
 TASK_ALREADY_COMPLETED: Final = ErrorEntry(
     -32107, "Task already completed", "AIOS-TASK-ALREADY-COMPLETED"
 )
-TASK_ALREADY_CANCELLED: Final = ErrorEntry(
-    -32107, "Task already canceled", "AIOS-TASK-ALREADY-CANCELLED"
+TASK_ALREADY_CANCELED: Final = ErrorEntry(
+    -32107, "Task already canceled", "AIOS-TASK-ALREADY-CANCELED"
 )
 INVALID_TASK_STATE: Final = ErrorEntry(-32108, "Invalid task state", "AIOS-TASK-INVALID-STATE")
 INVALID_INPUT: Final = ErrorEntry(-32108, "Invalid input", "AIOS-TASK-INVALID-INPUT")

@@ -104,7 +104,7 @@ async def invoke(params: InvokeParams, call: Call) -> Json:
             capability_id=params.capability_id,
             arguments=strict_json.dumps(params.arguments),
             options=task_pb2.TaskOptions(synchronous=True, timeout=duration(options.timeout_ms)),
-            request_id=options.idempotency_key or call.idempotency_key,
+            request_id=tasks.request_id(options.idempotency_key, call),
             session_id=params.context.session_id or call.session_id,
         ),
         wait_ms=0 if options.stream else min(call.limits.sync_wait_ms, _MAX_WAIT_MS),
@@ -113,7 +113,7 @@ async def invoke(params: InvokeParams, call: Call) -> Json:
     if status == "failed":
         raise task_failure(fragments.task_error(task), task.task_id)
     if status == "canceled":
-        raise AiosError(errors.TASK_ALREADY_CANCELLED, data={"task_id": task.task_id})
+        raise AiosError(errors.TASK_ALREADY_CANCELED, data={"task_id": task.task_id})
     if status == "input_required":
         raise _input_required(task)
     if status == "auth_required":

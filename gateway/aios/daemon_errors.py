@@ -126,7 +126,7 @@ def _invalid_state(refused: DaemonError) -> AiosError:
     if status == "completed":
         entry, sentence = errors.TASK_ALREADY_COMPLETED, "the task has completed"
     elif status == "canceled":
-        entry, sentence = errors.TASK_ALREADY_CANCELLED, "the task was canceled"
+        entry, sentence = errors.TASK_ALREADY_CANCELED, "the task was canceled"
     elif status == "input_required" and data["attempted"] == "resume":
         entry, sentence = errors.INPUT_REQUIRED, "the task waits for aios/task.input"
     else:

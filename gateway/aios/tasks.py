@@ -12,7 +12,7 @@ from aiosd.aios_wire.timestamps import duration, duration_ms, from_ms, to_text
 from aiosd.api.v1 import task_pb2, task_service_pb2
 from gateway import strict_json
 from gateway.aios import render
-from gateway.aios.params import Id, JsonObject, Params, Timestamp
+from gateway.aios.params import Id, JsonObject, Params, Timestamp, invalid
 
 if TYPE_CHECKING:
     from gateway.aios.method import Call
@@ -79,7 +79,7 @@ async def create(params: CreateParams, call: Call) -> Json:
             context_id=params.context_id or "",
             options=task_options(options),
             metadata=strict_json.dumps(params.metadata),
-            request_id=options.idempotency_key or call.idempotency_key,
+            request_id=request_id(options.idempotency_key, call),
             session_id=call.session_id,
         ),
         wait_ms=0 if options.is_async else call.limits.sync_wait_ms,
@@ -94,6 +94,16 @@ async def create(params: CreateParams, call: Call) -> Json:
     if task.HasField("estimated_duration"):
         answer["estimated_duration_ms"] = duration_ms(task.estimated_duration)
     return answer
+
+
+def request_id(key: str | None, call: Call) -> str:
+    """The idempotency key of the options or of the header (X42); raises where they disagree."""
+    header = call.idempotency_key
+    if not (header.isascii() and header.isprintable()):
+        raise invalid("Idempotency-Key", "must be printable ASCII")
+    if key and header and key != header:
+        raise invalid("options.idempotency_key", "differs from the header Idempotency-Key")
+    return key or header
 
 
 async def create_task(

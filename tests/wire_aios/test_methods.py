@@ -301,6 +301,28 @@ async def test_the_same_key_is_the_same_task(aios: AiosClient) -> None:
     assert one["task_id"] == two["task_id"] != first["task_id"]
 
 
+@pytest.mark.req("X42")
+@pytest.mark.parametrize(
+    ("method", "header", "field"),
+    [
+        ("aios/task.create", "another", "options.idempotency_key"),
+        ("aios/capability.invoke", "another", "options.idempotency_key"),
+        ("aios/task.create", "\xff", "Idempotency-Key"),
+    ],
+)
+async def test_a_key_that_is_not_one_key_is_refused(
+    aios: AiosClient, method: str, header: str, field: str
+) -> None:
+    params = {"capability_id": "lab.script", "options": {"idempotency_key": "one"}}
+    answer = await aios.http.post(
+        "/aios/rpc",
+        json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params},
+        headers={b"idempotency-key": header.encode("latin-1")},
+    )
+    error = answer.json()["error"]
+    assert (error["code"], error["data"]["field"]) == (-32602, field)
+
+
 async def test_the_discovery_card_names_what_can_be_run(aios: AiosClient) -> None:
     card = (await aios.http.get("/.well-known/aios-adapter.json")).json()
     assert card["endpoints"]["rpc"] == "/aios/rpc"

@@ -171,7 +171,7 @@ async def test_a_call_that_a_status_does_not_take_changes_nothing(
         if status == "completed":
             wanted = (-32107, "Task already completed", "AIOS-TASK-ALREADY-COMPLETED")
         elif status == "canceled":
-            wanted = (-32107, "Task already canceled", "AIOS-TASK-ALREADY-CANCELLED")
+            wanted = (-32107, "Task already canceled", "AIOS-TASK-ALREADY-CANCELED")
         elif (status, name) == ("input_required", "resume"):
             wanted = (-32002, "Input required", "AIOS-TASK-INPUT-REQUIRED")
         else:

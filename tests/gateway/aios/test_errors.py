@@ -34,7 +34,7 @@ def state(name: str, attempted: str) -> dict[str, str]:
             FAILED,
             "TASK_STATE_INVALID",
             state("canceled", "resume"),
-            (-32107, "Task already canceled", "AIOS-TASK-ALREADY-CANCELLED"),
+            (-32107, "Task already canceled", "AIOS-TASK-ALREADY-CANCELED"),
         ),
         (
             FAILED,
