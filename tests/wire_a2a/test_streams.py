@@ -11,54 +11,27 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.http import http_client
 from tests.wire_a2a.raw import (
     BINDINGS,
     JSONRPC,
     REST,
     Problem,
     Reader,
+    begun,
+    chunks,
     kinds,
-    rpc,
+    parts_of,
     script,
     send,
     text,
+    until,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.stack import Stack
     from tests.wire_a2a.raw import Raw
 
 RESUMABLE = {"a2a-extensions": "urn:aios:ext:resumable-streams:1.0"}
-
-
-async def begun(raw: Raw, *steps: dict[str, Any], **message: Any) -> str:
-    """The id of a task that runs a script."""
-    params = send(script(*steps, **message), returnImmediately=True)
-    return str((await raw.call(JSONRPC, "SendMessage", params))["task"]["id"])
-
-
-async def until(raw: Raw, task_id: str, state: str) -> dict[str, Any]:
-    async with asyncio.timeout(30):
-        while True:
-            task: dict[str, Any] = await raw.call(JSONRPC, "GetTask", {"id": task_id})
-            if task["status"]["state"] == f"TASK_STATE_{state}":
-                return task
-            await asyncio.sleep(0.02)
-
-
-def parts_of(items: list[dict[str, Any]]) -> list[str]:
-    """The texts of a snapshot's artifacts and of the chunks behind it, in order."""
-    texts = []
-    for item in items:
-        if "task" in item:
-            for artifact in item["task"].get("artifacts", []):
-                texts += [part.get("text", "") for part in artifact["parts"]]
-        elif "artifactUpdate" in item:
-            texts += [part.get("text", "") for part in item["artifactUpdate"]["artifact"]["parts"]]
-    return texts
 
 
 async def test_a_send_stream_ends_at_a_question_and_a_subscription_does_not(
@@ -95,17 +68,7 @@ async def test_a_snapshot_and_what_follows_it_never_miss_or_repeat_a_chunk(
     raw: Raw, binding: str
 ) -> None:
     count = 60
-    steps = [
-        {
-            "chunk": {
-                "artifact_id": "a",
-                "append": number > 0,
-                "last": number == count - 1,
-                "parts": [{"type": "text", "text": str(number)}],
-            }
-        }
-        for number in range(count)
-    ]
+    steps = chunks([str(number) for number in range(count)])
     task_id = await begun(raw, {"sleep_ms": 50}, *steps, {"complete": {"result": None}})
 
     async def read(delay: float) -> list[str]:
@@ -144,134 +107,11 @@ async def test_a_client_that_goes_away_disturbs_nothing(raw: Raw, binding: str) 
         await until(raw, first["task"]["id"], "COMPLETED")
 
 
-@pytest.mark.req("H01", "H03", "R180")
-@pytest.mark.slow
-async def test_tasks_streams_and_cancels_survive_the_death_of_the_daemon(
-    start_stack: Callable[..., Stack], connect: Callable[..., Raw]
-) -> None:
-    stack = start_stack(webhook_allow=["127.0.0.0/8"])
-    raw = connect(stack)
-    chunks = [
-        {
-            "chunk": {
-                "artifact_id": "a",
-                "append": number > 0,
-                "last": number == 29,
-                "parts": [{"type": "text", "text": str(number)}],
-            }
-        }
-        for number in range(30)
-    ]
-    steps = [step for chunk in chunks for step in (chunk, {"sleep_ms": 60})]
-    task_id = await begun(raw, *steps, {"complete": {"result": {"ok": True}}})
-    canceled_id = await begun(raw, {"sleep_ms": 60_000})
-    await until(raw, canceled_id, "WORKING")
-    following = [await Reader(raw, binding, task_id).began(5) for binding in BINDINGS]
-    await raw.call(JSONRPC, "CancelTask", {"id": canceled_id})
-    await asyncio.to_thread(stack.kill, "daemon")
-    streams = [await reader.rest(60) for reader in following]
-    for items in streams:
-        assert parts_of(items)[:30] == [str(number) for number in range(30)]
-        assert kinds(items)[-1] == "completed"
-    shown = [
-        await raw.call(binding, "GetTask", {"id": task_id})
-        for binding in ("JSONRPC", "HTTP+JSON", "GRPC")
-    ]
-    assert shown[0] == shown[1] == shown[2]
-    assert [part["text"] for part in shown[0]["artifacts"][0]["parts"]] == [
-        str(number) for number in range(30)
-    ]
-    canceled = await raw.call(JSONRPC, "GetTask", {"id": canceled_id})
-    assert canceled["status"]["state"] == "TASK_STATE_CANCELED"
-
-
-@pytest.mark.req("R180")
-async def test_one_task_is_the_same_on_every_wire_before_and_after_a_kill(
-    start_stack: Callable[..., Stack], connect: Callable[..., Raw]
-) -> None:
-    stack = start_stack()
-    raw = connect(stack)
-    content = {
-        "artifact": {
-            "name": "all",
-            "parts": [
-                {"type": "text", "text": "words"},
-                {"type": "data", "data": {"n": 1, "list": [1, 2.5, None, "x"]}},
-                {"type": "file", "file": {"uri": "https://example.org/f", "mime_type": "a/b"}},
-            ],
-        }
-    }
-    steps = [content, {"ask": {"prompt": "?"}}]
-    async with http_client(timeout=60, headers=raw.headers()) as http:
-
-        async def aios(method: str, params: dict[str, Any]) -> Any:
-            answer = await http.post(f"{stack.http}/aios/rpc", json=rpc(method, params))
-            return answer.json()["result"]
-
-        created = await aios(
-            "aios/task.create",
-            {"capability_id": "lab.script", "arguments": {"steps": steps}, "async": True},
-        )
-        from_aios = created["task_id"]
-        from_a2a = {
-            binding: (
-                await raw.call(binding, "SendMessage", send(script(*steps), returnImmediately=True))
-            )["task"]["id"]
-            for binding in ("JSONRPC", "HTTP+JSON", "GRPC")
-        }
-        ids = [from_aios, *from_a2a.values()]
-        for task_id in ids:
-            await until(raw, task_id, "INPUT_REQUIRED")
-
-        async def everything() -> list[Any]:
-            seen = []
-            for task_id in ids:
-                wires = [
-                    await raw.call(binding, "GetTask", {"id": task_id})
-                    for binding in ("JSONRPC", "HTTP+JSON", "GRPC")
-                ]
-                assert wires[0] == wires[1] == wires[2]
-                native = await aios("aios/task.get", {"task_id": task_id})
-                assert native["status"] == "input_required"
-                assert native["context_id"] == wires[0]["contextId"]
-                artifact_id = native["artifacts"][0]["id"]
-                assert wires[0]["artifacts"][0]["artifactId"] == artifact_id
-                whole = await aios(
-                    "aios/artifact.get", {"task_id": task_id, "artifact_id": artifact_id}
-                )
-                seen.append((wires[0], whole))
-            return seen
-
-        before = await everything()
-        await asyncio.to_thread(stack.kill, "daemon")
-        assert await everything() == before
-        # Each wire answers what the others began.
-        await raw.call(JSONRPC, "SendMessage", send(text("x", taskId=from_aios, messageId="b")))
-        for task_id in from_a2a.values():
-            await aios("aios/task.input", {"task_id": task_id, "input": {"text": "x"}})
-        for task_id in ids:
-            task = await until(raw, task_id, "COMPLETED")
-            result = task["artifacts"][-1]["parts"][0]["data"]
-            assert result == {"inputs": [{"text": "x"}], "attempt": 1}
-
-
 @pytest.mark.slow
 async def test_thirty_readers_are_not_delayed_by_one_who_stands_still(
     raw: Raw, shared_stack: Stack
 ) -> None:
-    filler = "x" * 4_500
-    steps: list[dict[str, Any]] = [{"ask": {"prompt": "ready?"}}]
-    steps += [
-        {
-            "chunk": {
-                "artifact_id": "a",
-                "append": number > 0,
-                "last": number == 199,
-                "parts": [{"type": "text", "text": filler}],
-            }
-        }
-        for number in range(200)
-    ]
+    steps = [{"ask": {"prompt": "ready?"}}, *chunks(["x" * 4_500] * 200)]
     task_id = await begun(raw, *steps, {"complete": {"result": None}})
     await until(raw, task_id, "INPUT_REQUIRED")
     address = urlsplit(shared_stack.http)
@@ -299,19 +139,9 @@ async def test_thirty_readers_are_not_delayed_by_one_who_stands_still(
 
 @pytest.mark.req("H01")
 async def test_a_stream_resumes_behind_the_last_item_that_was_read(raw: Raw, binding: str) -> None:
-    steps: list[dict[str, Any]] = [{"progress": {"percent": number}} for number in range(1, 40)]
-    chunks = [
-        {
-            "chunk": {
-                "artifact_id": "a",
-                "append": number > 0,
-                "last": number == 9,
-                "parts": [{"type": "text", "text": str(number)}],
-            }
-        }
-        for number in range(10)
-    ]
-    message = script({"sleep_ms": 100}, *chunks, *steps[:3])
+    steps: list[dict[str, Any]] = [{"progress": {"percent": number}} for number in range(1, 4)]
+    delivered = chunks([str(number) for number in range(10)])
+    message = script({"sleep_ms": 100}, *delivered, *steps)
     whole = await raw.call(binding, "SendStreamingMessage", send(message), RESUMABLE)
     numbers = [number_of(item) for item in whole]
     assert numbers == sorted(numbers)
@@ -374,28 +204,3 @@ async def test_an_idempotency_key_makes_one_task(raw: Raw, binding: str) -> None
     key = {"idempotency-key": f"key-{binding}-{time.time_ns()}"}
     tasks = [await raw.call(binding, "SendMessage", send(script()), key) for _ in range(2)]
     assert tasks[0]["task"]["id"] == tasks[1]["task"]["id"]
-
-
-@pytest.mark.req("H04", "I16")
-@pytest.mark.slow
-async def test_every_message_makes_one_task_although_the_daemon_dies_under_them(
-    start_stack: Callable[..., Stack], connect: Callable[..., Raw]
-) -> None:
-    stack = start_stack()
-    raw = connect(stack)
-    sending = [
-        asyncio.create_task(
-            raw.call(
-                BINDINGS[number % 3],
-                "SendMessage",
-                send(script({"sleep_ms": 1500}, contextId="through-a-kill")),
-            )
-        )
-        for number in range(12)
-    ]
-    await asyncio.to_thread(stack.kill, "daemon")
-    answers = await asyncio.gather(*sending)
-    assert {answer["task"]["status"]["state"] for answer in answers} == {"TASK_STATE_COMPLETED"}
-    page = await raw.call(JSONRPC, "ListTasks", {"contextId": "through-a-kill"})
-    assert {task["id"] for task in page["tasks"]} == {answer["task"]["id"] for answer in answers}
-    assert page["totalSize"] == 12
