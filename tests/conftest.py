@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -27,6 +28,15 @@ ROOM_MARKERS = {
     "crash": "crash",
     "fuzz": "fuzz",
 }
+
+
+def pytest_configure() -> None:
+    """Let the processes that tests start hear Ctrl-C and Ctrl-\\, as from a terminal.
+
+    A runner that a shell put into the background ignores both, and hands that on.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

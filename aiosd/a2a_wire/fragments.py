@@ -140,10 +140,8 @@ def prompt(
 
     The first part is for a person; a second one, of data, says what an answer may be.
     """
-    shown = spoken(
-        task_id, context_id, sequence, wait.prompt or wait.auth_request.reason or wait.action
-    )
     request = wait.auth_request if wait.HasField("auth_request") else None
+    shown = spoken(task_id, context_id, sequence, wait.prompt or _asked_for(request))
     details = _present(
         options=[_option(one) for one in wait.options],
         schema=members(wait.schema),
@@ -196,6 +194,20 @@ def progress(given: task_pb2.Progress) -> Json:
 def _option(option: interruption_pb2.InputOption) -> Json:
     chosen = {"value": value(option.value)} if option.value else {}
     return {"id": option.id, "label": option.label or option.id, **chosen}
+
+
+def _asked_for(request: interruption_pb2.AuthRequest | None) -> str:
+    """What to tell a person when the provider gave no words of its own."""
+    if request is None:
+        return "Input is required."
+    if request.reason:
+        return request.reason
+    kind = words.AUTH_TYPES.get(request.type, "credential")
+    if kind == "approval":
+        wanted = f": {', '.join(request.permissions)}" if request.permissions else ""
+        return f"Approval is required{wanted}."
+    issuer = f" for {request.provider}" if request.provider else ""
+    return f"Authorization is required: {kind.replace('_', ' ')}{issuer}."
 
 
 def _auth_request(request: interruption_pb2.AuthRequest) -> Json:

@@ -1,16 +1,19 @@
 """The errors of this wire, and the one table from the daemon's (a2a.md 5.4).
 
 The SDK knows codes and statuses of the errors of the protocol. Four that the protocol leaves to
-HTTP and gRPC are added to its tables here, so that its front ends write them too.
+HTTP and gRPC are added to its tables here, so that its front ends write them too; and so is what
+it takes for the details of an error, which must be readable as `google.rpc.ErrorInfo`.
 """
 
 from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
+from a2a.server.request_handlers import response_helpers
+from a2a.utils import error_handlers
 from a2a.utils.errors import (
     A2A_ERROR_MAPPING,
     A2A_ERROR_REASONS,
@@ -18,6 +21,7 @@ from a2a.utils.errors import (
     ErrorMapping,
     InternalError,
     InvalidParamsError,
+    JSONParseError,
     TaskNotCancelableError,
     TaskNotFoundError,
     UnsupportedOperationError,
@@ -82,6 +86,25 @@ ADDED: Final[Mapping[type[A2AError], tuple[ErrorMapping, grpc.StatusCode]]] = Ma
 for _kind, (_mapping, _code) in ADDED.items():
     A2A_ERROR_MAPPING[_kind] = _mapping
     A2A_ERROR_REASONS[_kind] = _mapping.reason
+
+A2A_ERROR_REASONS[JSONParseError] = "PARSE_ERROR"
+
+
+def details(error: A2AError) -> list[dict[str, Any]]:
+    """The details of an error in JSON, ErrorInfo first.
+
+    The SDK writes all of `data` as the metadata of ErrorInfo, which is a map of strings. The list
+    of wrong fields is none, and stands in `google.rpc.BadRequest` anyway.
+    """
+    built = _SDK_DETAILS(error)
+    metadata = built[0]["metadata"]
+    built[0]["metadata"] = {name: str(metadata[name]) for name in metadata if name != "errors"}
+    return built
+
+
+_SDK_DETAILS: Final = error_handlers.build_error_details
+for _front_end in (error_handlers, response_helpers):
+    vars(_front_end)["build_error_details"] = details
 
 _INVALID: Final = {
     "ARGUMENT_INVALID": "",

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse
 
 from gateway import strict_json
 from gateway.a2a import extensions, http, shapes, words
-from gateway.a2a.errors import ForbiddenError
+from gateway.a2a.errors import ForbiddenError, details
 from gateway.a2a.rest import list_response
 
 if TYPE_CHECKING:
@@ -84,8 +84,9 @@ class Endpoint:
                 params = {**params, "tenant": request.path_params["tenant"]}
             if body.get("jsonrpc") == "2.0" and method in extensions.METHODS:
                 return await self._extension(request, method, params, request_id)
-            if method in self._dispatcher.METHOD_TO_MODEL:
-                params = shapes.checked(method, params)
+            model = self._dispatcher.METHOD_TO_MODEL.get(method)
+            if model is not None:
+                params = shapes.checked(method, params, model)
             if method == _SUBSCRIBE and isinstance(params.get("after"), int):
                 parameters = dict(http.request_of(request).parameters)
                 parameters.setdefault(words.AFTER_PARAMETER, str(params["after"]))
@@ -100,7 +101,7 @@ class Endpoint:
         if words.PAUSE_RESUME not in http.request_of(request).extensions:
             raise MethodNotFoundError
         context = self._builder.build(request)
-        params = shapes.checked(method, params)
+        params = shapes.checked(method, params, None)
         context.tenant = str(params.get("tenant", ""))
         task = await extensions.control(await self._handler.open(None, context), method, params)
         return JSONResponse({"jsonrpc": "2.0", "id": request_id, "result": MessageToDict(task)})
@@ -109,7 +110,8 @@ class Endpoint:
 def _error(request_id: RequestId, error: A2AError) -> dict[str, Any]:
     # The SDK has two errors of this name and no code for the one of the two that it raises itself.
     if isinstance(error, JSONParseError):
-        return build_error_response(None, JsonRpcParseError(message=error.message))
+        parse_error = JsonRpcParseError(message=error.message, data=details(error))
+        return build_error_response(None, parse_error)
     return build_error_response(request_id, error)
 
 

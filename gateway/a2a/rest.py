@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import urlencode
 
@@ -23,11 +24,12 @@ from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 
 from gateway import strict_json
-from gateway.a2a import extensions, http, shapes, words
+from gateway.a2a import extensions, http, proto_json, shapes, words
 from gateway.a2a.errors import invalid
 from gateway.guard_policy import A2A_MEDIA_TYPES
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message as ProtoMessage
     from starlette.responses import Response
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp
@@ -40,8 +42,17 @@ Endpoint: TypeAlias = Callable[[HttpRequest], Awaitable["Response"]]
 
 _SNAKE: Final = re.compile(r"_([a-z])")
 _BOOLEANS: Final = frozenset({"includeArtifacts"})
-_NUMBERS: Final = frozenset({"pageSize", "historyLength"})
-_INTEGER: Final = re.compile(r"-?[0-9]{1,10}")
+_SEND: Final = "/message:send"
+_STREAM: Final = "/message:stream"
+_PUSH: Final = "/tasks/{id}/pushNotificationConfigs"
+_BODIES: Final[Mapping[tuple[str, str], type[ProtoMessage]]] = MappingProxyType(
+    {
+        ("POST", _SEND): a2a_pb2.SendMessageRequest,
+        ("POST", _STREAM): a2a_pb2.SendMessageRequest,
+        ("POST", _PUSH): a2a_pb2.TaskPushNotificationConfig,
+    }
+)
+"""The bodies that are messages of the contract, by method and path."""
 
 
 class Dispatcher(RestDispatcher):
@@ -88,37 +99,38 @@ class Rest:
     def routes(self) -> list[BaseRoute]:
         """Below the base path of this wire."""
         sdk = self._dispatcher
-        push = "/tasks/{id}/pushNotificationConfigs"
         table: tuple[tuple[str, str, Endpoint], ...] = (
-            ("POST", "/message:send", sdk.on_message_send),
-            ("POST", "/message:stream", sdk.on_message_send_stream),
+            ("POST", _SEND, sdk.on_message_send),
+            ("POST", _STREAM, sdk.on_message_send_stream),
             ("POST", "/tasks/{id}:cancel", sdk.on_cancel_task),
             ("GET", "/tasks/{id}:subscribe", sdk.on_subscribe_to_task),
             ("POST", "/tasks/{id}:subscribe", sdk.on_subscribe_to_task),
             ("POST", "/tasks/{id}:pause", self._extension(extensions.PAUSE)),
             ("POST", "/tasks/{id}:resume", self._extension(extensions.RESUME)),
             ("GET", "/tasks/{id}", sdk.on_get_task),
-            ("GET", push + "/{push_id}", sdk.get_push_notification),
-            ("DELETE", push + "/{push_id}", sdk.delete_push_notification),
-            ("POST", push, sdk.set_push_notification),
-            ("GET", push, sdk.list_push_notifications),
+            ("GET", _PUSH + "/{push_id}", sdk.get_push_notification),
+            ("DELETE", _PUSH + "/{push_id}", sdk.delete_push_notification),
+            ("POST", _PUSH, sdk.set_push_notification),
+            ("GET", _PUSH, sdk.list_push_notifications),
             ("GET", "/tasks", sdk.list_tasks),
             ("GET", "/extendedAgentCard", sdk.handle_authenticated_agent_card),
         )
         plain: list[BaseRoute] = [
-            Route(path, self._around(endpoint), methods=[method])
+            Route(path, self._around(endpoint, _BODIES.get((method, path))), methods=[method])
             for method, path, endpoint in table
         ]
         return [*plain, Mount("/{tenant}", routes=plain)]
 
-    def _around(self, endpoint: Endpoint) -> Callable[[HttpRequest], Awaitable[ASGIApp]]:
+    def _around(
+        self, endpoint: Endpoint, body: type[ProtoMessage] | None
+    ) -> Callable[[HttpRequest], Awaitable[ASGIApp]]:
         async def answer(request: HttpRequest) -> ASGIApp:
             refusal = await http.refusal_of(request, self._admission)
             if refusal is not None:
                 return refusal
             try:
                 http.request_of(request).check_version()
-                request = await self._checked(request)
+                request = await self._checked(request, body)
                 response = await endpoint(request)
             except A2AError as error:
                 response = error_response(error)
@@ -127,13 +139,15 @@ class Rest:
 
         return answer
 
-    async def _checked(self, request: HttpRequest) -> HttpRequest:
+    async def _checked(
+        self, request: HttpRequest, expected: type[ProtoMessage] | None
+    ) -> HttpRequest:
         """The request with its query in one spelling and its body known to be JSON of 1.0."""
         http.check_media_type(request, A2A_MEDIA_TYPES)
         scope = {**request.scope, "query_string": _query(request).encode()}
         checked = HttpRequest(scope, request.receive)
         body = await request.body()
-        if not body:
+        if not body and expected is None:
             return http.with_body(checked, b"")
         try:
             value = http.parse_json(body, self._max_body_bytes)
@@ -141,8 +155,10 @@ class Rest:
             raise InvalidRequestError(error.message) from None
         if not isinstance(value, dict):
             raise InvalidRequestError("the body must be an object")
-        if request.url.path.endswith(("/message:send", "/message:stream")):
-            shapes.check_message_request(value)
+        if expected is not None:
+            if expected is a2a_pb2.SendMessageRequest:
+                shapes.check_message_request(value)
+            proto_json.check(value, expected)
         return http.with_body(checked, body)
 
     def _extension(self, method: str) -> Endpoint:
@@ -195,10 +211,13 @@ def _query(request: HttpRequest) -> str:
     for name, values in members.items():
         if name in _BOOLEANS and values[-1].lower() not in ("true", "false"):
             raise invalid(name, "must be true or false")
-        if name in _NUMBERS and not _INTEGER.fullmatch(values[-1]):
-            raise invalid(name, "must be an integer")
         if name == "status":
             members[name] = [shapes.with_known_status({"status": values[-1]})["status"]]
+    # What the other calls read from a query are members of the same name and type.
+    proto_json.check(
+        {name: values[-1] for name, values in members.items() if name not in _BOOLEANS},
+        a2a_pb2.ListTasksRequest,
+    )
     return urlencode(members, doseq=True)
 
 

@@ -7,15 +7,16 @@ payload with every state in its 1.0 spelling.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from gateway.a2a import proto_json
 from gateway.a2a.errors import invalid
 from gateway.a2a.words import ROLE_NAMES, state_name
 
-# Both alphabets, with padding or without, as ProtoJSON reads them.
-_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+if TYPE_CHECKING:
+    from google.protobuf.message import Message as ProtoMessage
+
 CONTENT: Final = ("text", "raw", "url", "data")
 SENDING: Final = frozenset({"SendMessage", "SendStreamingMessage"})
 LISTING: Final = "ListTasks"
@@ -52,9 +53,6 @@ def _check_part(part: Any, field: str) -> None:
     ]
     if len(given) != 1:
         raise invalid(field, "must have exactly one of text, raw, url and data")
-    raw = part.get("raw")
-    if isinstance(raw, str) and not _BASE64.fullmatch(raw):
-        raise invalid(f"{field}.raw", "must be base64")
 
 
 def _refuse_kind(value: Mapping[str, Any], field: str) -> None:
@@ -73,12 +71,14 @@ def with_known_status(params: Mapping[str, Any]) -> Json:
     return {**params, "status": name}
 
 
-def checked(method: str, params: Any) -> Any:
-    """The parameters of a JSON-RPC call, checked and in one spelling."""
+def checked(method: str, params: Any, expected: type[ProtoMessage] | None) -> Json:
+    """The parameters of a JSON-RPC call, checked and in one spelling; `expected` is their form."""
     if not isinstance(params, Mapping):
         raise invalid("params", "must be an object")
     if method in SENDING:
         check_message_request(params)
     elif method == LISTING:
-        return with_known_status(params)
-    return params
+        params = with_known_status(params)
+    if expected is not None:
+        proto_json.check(params, expected)
+    return dict(params)

@@ -14,7 +14,8 @@ from aiosd.sdk import connect
 from aiosd.sdk.errors import Exhausted
 from tests.support.stack import Stack
 from tests.support.waiting import eventually
-from tests.wire_a2a.raw import BINDINGS, Problem, Raw, script, send
+from tests.wire_a2a.raw import BINDINGS, Problem, Raw
+from tests.wire_a2a.said import script, send
 from tests.wire_aios.client import AiosClient
 from tests.wire_openapi.client import Api
 

@@ -13,7 +13,8 @@ import pytest_asyncio
 
 from gateway.openapi.routes import ROUTES
 from tests.trust.rpcs import belongings
-from tests.wire_a2a.raw import BINDINGS, Problem, Raw, send, text
+from tests.wire_a2a.raw import BINDINGS, Problem, Raw
+from tests.wire_a2a.said import send, text
 from tests.wire_aios.client import AiosClient
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import pytest
 
 from aiosd.sdk import Provider
 from tests.wire_a2a.official import Official, last_state, task_id_of
-from tests.wire_a2a.raw import JSONRPC, Problem, kinds, script, send, text, user
+from tests.wire_a2a.raw import JSONRPC, Problem
+from tests.wire_a2a.said import kinds, script, send, text, user
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

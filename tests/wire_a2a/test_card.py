@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from tests.wire_a2a.raw import GRPC, Problem, script, send
+from tests.wire_a2a.raw import GRPC, Problem
+from tests.wire_a2a.said import script, send
 
 if TYPE_CHECKING:
     from tests.support.stack import Stack

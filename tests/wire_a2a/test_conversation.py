@@ -10,7 +10,8 @@ from a2a.types import a2a_pb2
 from google.protobuf.json_format import MessageToDict
 
 from tests.wire_a2a.official import Official, last_state, task_id_of
-from tests.wire_a2a.raw import JSONRPC, Problem, kinds, script, send, text, user
+from tests.wire_a2a.raw import JSONRPC, Problem
+from tests.wire_a2a.said import kinds, script, send, text, user
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

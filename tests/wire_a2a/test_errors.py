@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.wire_a2a.raw import GRPC, JSONRPC, OPERATIONS, REST, Problem, script, send, text
+from tests.wire_a2a.raw import GRPC, JSONRPC, OPERATIONS, REST, Problem
+from tests.wire_a2a.said import script, send, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.http import http_client
-from tests.wire_a2a.raw import (
-    BINDINGS,
-    JSONRPC,
-    Reader,
-    begun,
-    chunks,
-    kinds,
-    parts_of,
-    rpc,
-    script,
-    send,
-    text,
-    until,
-)
+from tests.wire_a2a.raw import BINDINGS, JSONRPC, Reader, rpc
+from tests.wire_a2a.said import begun, chunks, kinds, parts_of, script, send, text, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

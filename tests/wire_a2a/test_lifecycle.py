@@ -10,8 +10,9 @@ import pytest
 
 from aiosd.sdk import connect as connect_native
 from tests.support.http import http_client
-from tests.wire_a2a.raw import JSONRPC, Problem, Reader, kinds, rpc, script, send, text
+from tests.wire_a2a.raw import JSONRPC, Problem, Reader, rpc
 from tests.wire_a2a.receiver import Receiver
+from tests.wire_a2a.said import kinds, script, send, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.wire_a2a.raw import BINDINGS, GRPC, JSONRPC, Problem, script, send
+from tests.wire_a2a.raw import BINDINGS, GRPC, JSONRPC, Problem
+from tests.wire_a2a.said import script, send
 
 if TYPE_CHECKING:
     from collections.abc import Callable

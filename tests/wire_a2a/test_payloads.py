@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.wire_a2a.raw import GRPC, JSONRPC, REST, Problem, rpc, script, send, text, user
+from tests.wire_a2a.raw import GRPC, JSONRPC, REST, Problem, rpc
+from tests.wire_a2a.said import script, send, text, user
 
 if TYPE_CHECKING:
     import httpx
@@ -67,28 +68,74 @@ async def test_a_part_without_content_is_refused_over_grpc(raw: Raw) -> None:
     assert problem.fields == ("message.parts[0]",)
 
 
+WELL_FORMED = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]}
+
+
+@pytest.mark.req("R155", "R187")
 @pytest.mark.parametrize("binding", HTTP_BINDINGS)
 @pytest.mark.parametrize(
-    "params",
+    ("params", "field"),
     [
-        {"message": "x"},
-        {"message": {"messageId": 5, "role": "ROLE_USER", "parts": [{"text": "x"}]}},
-        {"message": {"messageId": "m", "role": "ROLE_USER", "parts": {"text": "x"}}},
-        {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": 5}]}},
-        {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"raw": "***"}]}},
-        {
-            "message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "x"}]},
-            "metadata": 5,
-        },
-        {},
+        ({"message": "x"}, "message"),
+        ({"message": []}, "message"),
+        ({"message": WELL_FORMED | {"messageId": 5}}, "message.messageId"),
+        ({"message": WELL_FORMED | {"message_id": "n"}}, "message.messageId"),
+        ({"message": WELL_FORMED | {"role": True}}, "message.role"),
+        ({"message": WELL_FORMED | {"role": {}}}, "message.role"),
+        ({"message": WELL_FORMED | {"parts": {"text": "x"}}}, "message.parts"),
+        ({"message": WELL_FORMED | {"parts": [{"text": 5}]}}, "message.parts[0].text"),
+        ({"message": WELL_FORMED | {"parts": [{"raw": "***"}]}}, "message.parts[0].raw"),
+        ({"message": WELL_FORMED | {"metadata": []}}, "message.metadata"),
+        ({"message": WELL_FORMED | {"extensions": [None]}}, "message.extensions[0]"),
+        ({"message": WELL_FORMED, "metadata": 5}, "metadata"),
+        (
+            {"message": WELL_FORMED, "configuration": {"historyLength": 1.5}},
+            "configuration.historyLength",
+        ),
+        (
+            {"message": WELL_FORMED, "configuration": {"historyLength": 2**31}},
+            "configuration.historyLength",
+        ),
+        (
+            {"message": WELL_FORMED, "configuration": {"returnImmediately": "true"}},
+            "configuration.returnImmediately",
+        ),
+        ({}, "message"),
     ],
 )
-async def test_a_request_of_the_wrong_form_is_the_clients_fault(
-    raw: Raw, binding: str, params: dict[str, Any]
+async def test_a_request_of_the_wrong_form_is_refused_by_the_name_of_its_member(
+    raw: Raw, binding: str, params: dict[str, Any], field: str
 ) -> None:
     problem = await refused(raw, binding, {"tenant": "lab.script"} | params)
-    assert problem.reason in ("INVALID_PARAMS", "INVALID_REQUEST", ""), problem.raw
+    assert problem.reason == "INVALID_PARAMS", problem.raw
     assert problem.code in (-32602, 400)
+    assert problem.fields[0].startswith(field), problem.raw
+
+
+@pytest.mark.parametrize("binding", HTTP_BINDINGS)
+@pytest.mark.parametrize(
+    ("operation", "params", "field"),
+    [
+        ("ListTasks", {"statusTimestampAfter": "yesterday"}, "statusTimestampAfter"),
+        ("ListTasks", {"statusTimestampAfter": "2026-01-01T00:00:00"}, "statusTimestampAfter"),
+        ("ListTasks", {"pageSize": 10**10}, "pageSize"),
+        ("ListTasks", {"historyLength": "1.5"}, "historyLength"),
+        ("GetTask", {"id": "task-x", "historyLength": "many"}, "historyLength"),
+        ("CreateTaskPushNotificationConfig", {"taskId": "task-x", "url": 5}, "url"),
+        (
+            "CreateTaskPushNotificationConfig",
+            {"taskId": "task-x", "url": "http://x.test", "authentication": {"scheme": 1}},
+            "authentication.scheme",
+        ),
+    ],
+)
+async def test_a_member_of_the_wrong_type_is_named_in_every_call(
+    raw: Raw, binding: str, operation: str, params: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(Problem) as caught:
+        await raw.call(binding, operation, params)
+    assert caught.value.reason == "INVALID_PARAMS"
+    assert caught.value.fields == (field,)
 
 
 @pytest.mark.req("R186", "Z19")
@@ -139,8 +186,9 @@ async def test_a_body_that_is_not_json_is_a_parse_error(raw: Raw) -> None:
         answer = await raw.post(body)
         assert answer.status_code == 200
         assert answer.json()["error"]["code"] == -32700, body
+        assert answer.json()["error"]["data"][0]["reason"] == "PARSE_ERROR"
         assert answer.json()["id"] is None
-    for body in (b"{", b"\xff", b"[]", b'"x"'):
+    for body in (b"", b"{", b"\xff", b"[]", b'"x"'):
         response = await raw.http.post(
             f"{raw.url}/message:send",
             content=body,

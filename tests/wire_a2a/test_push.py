@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.wire_a2a.raw import JSONRPC, Problem, kinds, script, send, text
+from tests.wire_a2a.raw import JSONRPC, Problem
 from tests.wire_a2a.receiver import Receiver
+from tests.wire_a2a.said import kinds, script, send, text
 
 if TYPE_CHECKING:
     from tests.wire_a2a.raw import Raw

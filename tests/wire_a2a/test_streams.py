@@ -11,21 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.wire_a2a.raw import (
-    BINDINGS,
-    JSONRPC,
-    REST,
-    Problem,
-    Reader,
-    begun,
-    chunks,
-    kinds,
-    parts_of,
-    script,
-    send,
-    text,
-    until,
-)
+from tests.wire_a2a.raw import BINDINGS, JSONRPC, REST, Problem, Reader
+from tests.wire_a2a.said import begun, chunks, kinds, parts_of, script, send, text, until
 
 if TYPE_CHECKING:
     from tests.support.stack import Stack

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aiosd.a2a_wire.fragments import members
 from aiosd.a2a_wire.words import FAILURE_CLASSES
-from aiosd.api.v1 import artifact_pb2, content_pb2, task_pb2
+from aiosd.api.v1 import artifact_pb2, content_pb2, interruption_pb2, task_pb2
 from gateway.a2a import mapping, words
 from gateway.a2a.json_values import from_value, object_text, to_struct, to_value
 from gateway.aios.parts import parse_part, render_part
@@ -241,3 +241,36 @@ def test_the_result_is_an_artifact(
     else:
         assert artifact is not None
         assert MessageToDict(artifact)["parts"] == [expected]
+
+
+_AUTH = interruption_pb2.AuthRequest
+
+
+@pytest.mark.req("R183")
+@pytest.mark.parametrize(
+    ("wait", "told"),
+    [
+        ({"prompt": "Which one?"}, "Which one?"),
+        ({}, "Input is required."),
+        (
+            {"auth_request": _AUTH(type="AUTH_TYPE_API_KEY", reason="the mailbox")},
+            "the mailbox",
+        ),
+        (
+            {"auth_request": _AUTH(type="AUTH_TYPE_API_KEY", provider="mail.test")},
+            "Authorization is required: api key for mail.test.",
+        ),
+        (
+            {"auth_request": _AUTH(type="AUTH_TYPE_OAUTH2")},
+            "Authorization is required: oauth2.",
+        ),
+        (
+            {"auth_request": _AUTH(type="AUTH_TYPE_APPROVAL", permissions=["a.b", "c"])},
+            "Approval is required: a.b, c.",
+        ),
+    ],
+)
+def test_a_wait_tells_a_person_what_it_wants(wait: dict[str, Any], told: str) -> None:
+    given = interruption_pb2.Interruption(action="auth-1", **wait)
+    task = task_pb2.Task(task_id="task-1", context_id="ctx-1")
+    assert mapping.prompt(task, 3, given).parts[0].text == told
