@@ -69,7 +69,7 @@ class StartFailedError(Exception):
 
     def __init__(self, name: str, returncode: int | None) -> None:
         how = "was not ready in time" if returncode is None else f"ended with code {returncode}"
-        super().__init__(f"{name} {how} before everything was ready")
+        super().__init__(f"{name} {how} before everything was ready; its log above says why")
         self.name = name
         self.returncode = returncode
         """Its exit code, such as 75 when another daemon is running; None when it was too slow."""

@@ -7,8 +7,9 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -25,10 +26,10 @@ from gateway.daemon_channel import DaemonChannel
 from gateway.http_server import server_config
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Generator, Mapping
 
     from aiosd.settings import Settings
+    from aiosd.settings.values import HostPort
 
 EXIT_USAGE: Final = 2
 EXIT_FAILED: Final = 1
@@ -39,19 +40,17 @@ _log = logging.getLogger("gateway")
 class GatewayServer(uvicorn.Server):
     """uvicorn that says when it is ready, and tells streams first when it stops."""
 
-    def __init__(self, config: uvicorn.Config, context: GatewayContext) -> None:
+    def __init__(
+        self, config: uvicorn.Config, context: GatewayContext, a2a_grpc: A2aGrpcServer
+    ) -> None:
         super().__init__(config)
         self._context = context
-        self._a2a_grpc = A2aGrpcServer(context)
+        self._a2a_grpc = a2a_grpc
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then write the readiness line."""
+        """Accept, then write the readiness line."""
         await super().startup(sockets)
         if self.started:
-            host, port = self.servers[0].sockets[0].getsockname()[:2]
-            name = f"[{host}]" if ":" in host else host
-            self._context.http = f"http://{name}:{port}"
-            self._context.a2a_grpc = await self._a2a_grpc.start()
             addresses = {"http": self._context.http, "a2a_grpc": self._context.a2a_grpc}
             line = {"ready": True, "pid": os.getpid(), **addresses}
             sys.stdout.write(json.dumps(line) + "\n")
@@ -86,26 +85,41 @@ class GatewayServer(uvicorn.Server):
 async def serve(settings: Settings) -> bool:
     """Serve until SIGTERM or SIGINT; whether it ever listened. The log says why not."""
     context = GatewayContext(settings, DaemonChannel(f"unix:{settings.socket}"))
+    a2a_grpc = A2aGrpcServer(context)
     try:
-        config = server_config(
-            create_app(context),
-            host=settings.http.host,
-            port=settings.http.port,
-            limits=http_limits(context),
-            graceful_shutdown_seconds=max(1, settings.drain_grace_ms // 1000),
-        )
-        server = GatewayServer(config, context)
-        try:
-            await server.serve()
-        except SystemExit:
-            # How uvicorn says that it could not bind.
-            return False
-        except OSError as error:
-            _log.error("gateway.not_listening", extra={"error": str(error)})
-            return False
-        return server.started
+        # Both ports first: uvicorn would say that one is taken in the middle of its own start.
+        with closing(_listen(settings.http)) as listener:
+            host, port = listener.getsockname()[:2]
+            context.http = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            context.a2a_grpc = await a2a_grpc.start()
+            config = server_config(
+                create_app(context),
+                host=settings.http.host,
+                port=settings.http.port,
+                limits=http_limits(context),
+                graceful_shutdown_seconds=max(1, settings.drain_grace_ms // 1000),
+            )
+            server = GatewayServer(config, context, a2a_grpc)
+            await server.serve(sockets=[listener])
+            return server.started
+    except OSError as error:
+        _log.error("gateway.not_listening", extra={"error": str(error)})
+        return False
     finally:
+        await a2a_grpc.stop(0)
         await context.daemon.close()
+
+
+def _listen(address: HostPort) -> socket.socket:
+    """A socket of the HTTP port. Raises OSError that names the setting."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        return socket.create_server((address.host, address.port), family=family, backlog=2048)
+    except OSError as error:
+        raise OSError(
+            f"http: {address} cannot be listened on ({error.strerror}); "
+            "choose another with --http HOST:PORT, where port 0 takes any"
+        ) from None
 
 
 def main() -> int:

@@ -11,6 +11,9 @@ import typer
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|)")
 UNIT_MS = {"ms": 1, "s": 1000, "": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
+LONGEST_MS = 3650 * UNIT_MS["d"]
+"""No limit of the daemon is longer; beyond it a number is a slip."""
+
 
 class Typed(typer.BadParameter):
     """What was typed cannot be read; exits with code 2 and says what to type."""
@@ -21,7 +24,8 @@ def parse_object(words: list[str], text: str | None = None) -> dict[str, Any]:
 
     `key=value` takes a number, true, false, null, an object or an array as such and everything
     else as a string; `key:=json` takes JSON only, so `n:="5"` is a string; `a.b=c` nests. A key
-    with a dot of its own is written with a backslash before it.
+    with a dot of its own is written with a backslash before it. What begins like an object or an
+    array and is none is refused, since it would silently be a string.
     """
     result = {} if text is None else parse_json_object(text)
     for word in words:
@@ -30,7 +34,7 @@ def parse_object(words: list[str], text: str | None = None) -> dict[str, Any]:
         name = name.removesuffix(":")
         if not equals or not name:
             raise Typed(f"{word!r}: write key=value or key:=json")
-        _put(result, _path(name), _forced(word, value) if forced else _guessed(value), word)
+        _put(result, _path(name), _forced(word, value) if forced else _guessed(word, value), word)
     return result
 
 
@@ -47,7 +51,10 @@ def parse_duration_ms(text: str) -> int:
     found = DURATION.fullmatch(text.strip())
     if found is None:
         raise Typed(f"{text!r}: write a duration such as 30s, 1500ms or 5m")
-    return round(float(found[1]) * UNIT_MS[found[2]])
+    ms = round(float(found[1]) * UNIT_MS[found[2]])
+    if ms > LONGEST_MS:
+        raise Typed(f"{text!r}: longer than {LONGEST_MS // UNIT_MS['d']} days")
+    return ms
 
 
 def _path(name: str) -> list[str]:
@@ -67,10 +74,14 @@ def _put(target: dict[str, Any], path: list[str], value: Any, word: str) -> None
     target[last] = value
 
 
-def _guessed(value: str) -> Any:
+def _guessed(word: str, value: str) -> Any:
     try:
         parsed = _loads(value, "")
     except Typed:
+        if value[:1] in ("[", "{"):
+            raise Typed(
+                f"{word!r}: begins like JSON and is none; a string is written key:='\"...\"'"
+            ) from None
         return value
     return value if isinstance(parsed, str) else parsed
 

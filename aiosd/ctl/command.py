@@ -14,7 +14,7 @@ an error of the SDK becomes one line on stderr and the code that `exit_code` giv
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -163,6 +163,7 @@ def command(app: typer.Typer, name: str, *, hidden: bool = False) -> Callable[[F
         def invoke(typer_context: typer.Context, **values: Any) -> None:
             common = common_options(**{key: values.pop(key) for key in COMMON.parameters})
             session = common.under(typer_context.obj or Session())
+            check_text(values)
             raise typer.Exit(run(function(session, **values)))
 
         _declare(invoke, function)
@@ -170,6 +171,16 @@ def command(app: typer.Typer, name: str, *, hidden: bool = False) -> Callable[[F
         return function
 
     return register
+
+
+def check_text(values: Mapping[str, Any]) -> None:
+    """Raise Typed for what was typed in bytes that are no UTF-8."""
+    for name, value in values.items():
+        for text in value if isinstance(value, list) else [value]:
+            try:
+                str(text).encode()
+            except UnicodeEncodeError:
+                raise Typed(f"{name}: {text!a} is not UTF-8") from None
 
 
 def run(work: Awaitable[int | None]) -> int:

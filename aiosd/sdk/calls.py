@@ -67,6 +67,14 @@ class Calls:
     def system(self) -> system_service_pb2_grpc.SystemServiceStub:
         return system_service_pb2_grpc.SystemServiceStub(self.channel)
 
+    def may_come(self, began: float) -> bool:
+        """Whether a daemon that does not answer since `began` (monotonic) may only be restarting.
+
+        One that has answered; and, for as long as the patience lasts, one whose socket lies there.
+        """
+        waited_ms = (time.monotonic() - began) * 1000
+        return self.reached or (waited_ms < self._patience_ms and self._endpoint.has_socket)
+
     async def close(self) -> None:
         """Close the channel; every open call ends."""
         if "channel" in self.__dict__:
@@ -84,18 +92,19 @@ class Calls:
         request: _Request,
         wait_ms: int = 0,
     ) -> _Response:
-        """Make a call that may be repeated while a daemon that was there is away.
+        """Make a call that may be repeated while the daemon restarts.
 
         `wait_ms`: how long the request itself asks the daemon to wait. Raises AiosdError.
         """
-        give_up = time.monotonic() + self._patience_ms / 1000
+        began = time.monotonic()
+        give_up = began + self._patience_ms / 1000
         failures = 0
         while True:
             try:
                 return await self._call(method, request, wait_ms)
             except Unavailable as problem:
                 pause = max(jittered(failures), (problem.retry_after_ms or 0) / 1000)
-                if not self.reached or time.monotonic() + pause > give_up:
+                if not self.may_come(began) or time.monotonic() + pause > give_up:
                     raise
                 failures += 1
                 await asyncio.sleep(pause)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from grpc import aio
@@ -52,7 +51,8 @@ def connect(
     """A client for the daemon at `address`: `async with connect() as client: ...`
 
     The arguments are those of `aiosd.sdk.connection.resolve`. `patience_ms` bounds how long a
-    call that is safe to repeat is repeated while a daemon that was there is away; 0: never.
+    call that is safe to repeat is repeated while a daemon is away that was there, or whose Unix
+    socket is; 0: never.
     """
     return Client(resolve(address, token, credentials), patience_ms=patience_ms)
 
@@ -68,6 +68,8 @@ class Client:
     """
 
     def __init__(self, endpoint: Endpoint, *, patience_ms: int = 10_000) -> None:
+        if not isinstance(endpoint, Endpoint):
+            raise TypeError("endpoint: must be an Endpoint; connect() takes an address")
         self._calls = Calls(endpoint, patience_ms)
 
     async def __aenter__(self) -> Client:
@@ -133,7 +135,7 @@ class Client:
             priority=priority,
             retry=retry,
             metadata=metadata,
-            request_id=request_id or uuid.uuid4().hex,
+            request_id=requests.idempotency_key(request_id),
             retry_safe=retry_safe,
             deadline_ms=deadline_ms,
             message=message,

@@ -64,6 +64,11 @@ class Endpoint:
             return grpc.secure_channel(self.target, self.credentials, options=_CHANNEL_OPTIONS)
         return grpc.insecure_channel(self.target, options=_CHANNEL_OPTIONS)
 
+    @property
+    def has_socket(self) -> bool:
+        """Whether a daemon's socket lies there: of one that runs, restarts, or was killed."""
+        return self.target.startswith("unix:") and os.path.exists(self.target[len("unix:") :])  # noqa: PTH110
+
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """What every call carries."""
         token = self.token or local_token(self.target)

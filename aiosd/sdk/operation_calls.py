@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
+import time
 from typing import TYPE_CHECKING, Any
 
 import grpc
 from grpc import aio
 
 from aiosd.api.v1 import operation_pb2, operation_service_pb2
-from aiosd.sdk import json_text, rpc_status
+from aiosd.sdk import json_text, requests, rpc_status
 from aiosd.sdk.connection import jittered
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class OperationCalls:
             target=operation_pb2.OperationTarget(scope=scope, id=target_id),
             method=method,
             params=json_text.dump_object(params or {}, "params"),
-            request_id=request_id or uuid.uuid4().hex,
+            request_id=requests.idempotency_key(request_id),
         )
         if deadline_ms:
             request.deadline.FromMilliseconds(deadline_ms)
@@ -92,7 +92,7 @@ class OperationCalls:
         Resumes by itself when the daemon restarts. Raises AiosdError (NotFound, OUT_OF_RANGE with
         OPERATION_CURSOR_AHEAD).
         """
-        cursor, failures = after, 0
+        cursor, failures, began = after, 0, time.monotonic()
         while True:
             request = operation_service_pb2.SubscribeToOperationRequest(
                 operation_id=operation_id, after_sequence=cursor
@@ -109,7 +109,7 @@ class OperationCalls:
                 return
             except aio.AioRpcError as error:
                 problem = rpc_status.from_rpc(error)
-                known = self._calls.reached or problem.reason != ""
+                known = self._calls.may_come(began) or problem.reason != ""
                 if problem.code not in _COME_BACK or not known:
                     raise problem from None
                 await asyncio.sleep(max(jittered(failures), (problem.retry_after_ms or 0) / 1000))

@@ -43,6 +43,13 @@ def is_interrupted(task: task_pb2.Task) -> bool:
     return task.state in INTERRUPTED
 
 
+def idempotency_key(given: str | None) -> str:
+    """The caller's key; one of its own where there is none. Raises ValueError on an empty one."""
+    if given == "":
+        raise ValueError("request_id: must not be empty; None stands for no key")
+    return given or uuid.uuid4().hex
+
+
 def create_task(
     *,
     capability_id: str,

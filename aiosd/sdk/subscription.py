@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING, TypeAlias
 
 import grpc
@@ -49,7 +50,7 @@ class Subscription:
     leaving `async with`, ends the call at the daemon at once.
 
     Raises AiosdError when the daemon refuses (NotFound, InvalidArgument with CURSOR_INVALID, ...),
-    and Unavailable only if no daemon was ever reached.
+    and Unavailable only if no daemon ever answered, within the patience where its socket is.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Subscription:
         self._request = request
         self._cursor = request.after_sequence if request.HasField("after_sequence") else None
         self._events = self._follow()
+        self._began = time.monotonic()
         self.truncated = False
         """Retention cut events after the wanted one: the replay began with `oldest_sequence`."""
         self.oldest_sequence = 0
@@ -157,7 +159,7 @@ class Subscription:
             return bool(problem.reason)
         if problem.code not in _COME_BACK:
             return False
-        return self._calls.reached or problem.reason != ""
+        return self._calls.may_come(self._began) or problem.reason != ""
 
 
 def family(value: FamilyLike) -> event_pb2.EventFamily.ValueType:

@@ -117,7 +117,10 @@ class A2aGrpcServer:
         except RuntimeError:
             port = 0
         if not port:
-            raise OSError(f"a2a_grpc: {host}:{address.port} cannot be listened on")
+            raise OSError(
+                f"a2a_grpc: {address} cannot be listened on; "
+                "choose another with --a2a-grpc HOST:PORT, where port 0 takes any"
+            )
         await self._server.start()
         return f"{host}:{port}"
 

@@ -59,7 +59,7 @@ class Load:
 
 
 @pytest.mark.req("I01", "I02", "I03", "I05", "I06", "R056", "R191", "H04")
-@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
 async def test_kills_under_load_lose_nothing_that_was_acknowledged(
     programs: Programs, kills: int
 ) -> None:
@@ -111,7 +111,7 @@ async def no_regress(
 
 @pytest.mark.req("H09")
 @pytest.mark.parametrize(
-    ("count", "grown_mib"), [(1500, 16), pytest.param(10_000, 50, marks=pytest.mark.slow)]
+    ("count", "grown_mib"), [(1000, 16), pytest.param(10_000, 50, marks=pytest.mark.slow)]
 )
 async def test_queued_tasks_cost_disk_and_not_memory(
     programs: Programs, count: int, grown_mib: int

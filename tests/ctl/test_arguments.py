@@ -21,7 +21,7 @@ from aiosd.ctl.arguments import Typed, parse_duration_ms, parse_object
         ('a={"b":[1]}', {"a": {"b": [1]}}),
         ("a=[1,2]", {"a": [1, 2]}),
         ('a="quoted"', {"a": '"quoted"'}),
-        ("a={not json", {"a": "{not json"}),
+        ('a:="{not json"', {"a": "{not json"}),
         ("a=NaN", {"a": "NaN"}),
         ("a=12345678901234567890123", {"a": 12345678901234567890123}),
         ("a=b=c", {"a": "b=c"}),
@@ -44,7 +44,18 @@ def test_words_join_and_replace() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["no-equals"], ["=x"], [":=1"], ["a:=text"], ["a:=NaN"], ["a..b=1"], ["a=1", "a.b=2"]]
+    "words",
+    [
+        ["no-equals"],
+        ["=x"],
+        [":=1"],
+        ["a:=text"],
+        ["a:=NaN"],
+        ["a..b=1"],
+        ["a=1", "a.b=2"],
+        ["a={b"],
+        ["a=[1"],
+    ],
 )
 def test_what_cannot_be_read_is_named(words: list[str]) -> None:
     with pytest.raises(Typed) as refusal:

@@ -90,6 +90,11 @@ def test_usage_errors_exit_with_two(aiosctl: Aiosctl) -> None:
         ["auth", "task-x"],
         ["no-such-command"],
         ["list", "-o", "xml"],
+        ["get", "\udcff"],
+        ["run", "lab.script", "a=\udcff"],
+        ["run", "lab.script", "a=[1"],
+        ["run", "lab.script", "--timeout", "9" * 30],
+        ["run", "lab.script", "--idempotency-key", ""],
     ):
         ran = aiosctl(*words)
         assert (ran.code, ran.out) == (ExitCode.USAGE, ""), words

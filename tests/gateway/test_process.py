@@ -96,14 +96,17 @@ async def test_an_open_stream_ends_with_a_word_before_the_process_does(
         assert process.returncode == 0
 
 
-def test_a_port_that_is_taken_is_a_failure_with_a_reason(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flag", ["--http", "--a2a-grpc"])
+def test_a_port_that_is_taken_is_a_failure_with_a_reason(tmp_path: Path, flag: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with gateway(tmp_path, "--http", f"127.0.0.1:{port}") as process:
+        with gateway(tmp_path, flag, f"127.0.0.1:{port}") as process:
             stdout, stderr = process.communicate(timeout=20)
     assert process.returncode == 1
     assert stdout == ""
-    assert "address already in use" in stderr
+    assert f"127.0.0.1:{port} cannot be listened on" in stderr
+    assert f"{flag} HOST:PORT" in stderr
+    assert "Traceback" not in stderr
 
 
 def test_an_unknown_setting_is_a_usage_error(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from socket import AF_UNIX
+from socket import socket as Socket
 from typing import TYPE_CHECKING
 
 import grpc
@@ -166,6 +168,52 @@ async def test_a_daemon_that_never_was_there_is_said_at_once(socket: Path) -> No
             await client.get("t")
 
 
+async def test_a_daemon_whose_socket_lies_there_is_waited_for(socket: Path) -> None:
+    left_behind(socket)
+    async with connect(f"unix:{socket}") as reader, connect(f"unix:{socket}") as follower:
+        read = asyncio.create_task(reader.get("t"))
+        first = asyncio.create_task(anext(follower.subscribe("t")))
+        for client in (reader, follower):
+            await refused_once(client)
+        tasks = ReferenceTasks(socket)
+        await tasks.start()
+        try:
+            await tasks.grow(1)
+            assert (await read).task_id == "t"
+            assert (await first).sequence == 1
+        finally:
+            await tasks.stop()
+
+
+async def test_the_wait_for_a_daemon_that_was_killed_for_good_ends(socket: Path) -> None:
+    left_behind(socket)
+    async with connect(f"unix:{socket}", patience_ms=300) as client:
+        with pytest.raises(Unavailable):
+            await client.get("t")
+        with pytest.raises(Unavailable):
+            await anext(client.subscribe("t"))
+
+
+def left_behind(path: Path) -> None:
+    """The socket of a daemon that was killed."""
+    with Socket(AF_UNIX) as listener:
+        listener.bind(str(path))
+
+
+async def refused_once(client: Client) -> None:
+    """Wait until nobody answered a client's connection."""
+    async with asyncio.timeout(10):
+        state = client.channel.get_state()
+        while state is not grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+            await client.channel.wait_for_state_change(state)
+            state = client.channel.get_state()
+
+
+def test_a_client_is_made_from_an_endpoint_and_not_from_an_address() -> None:
+    with pytest.raises(TypeError, match="connect"):
+        Client("unix:/run/aiosd.sock")  # type: ignore[arg-type]
+
+
 def test_an_unknown_family_is_named(tasks: ReferenceTasks) -> None:
     with pytest.raises(ValueError, match="families: 'gossip'"):
         connect(tasks.address).subscribe("t", families=["gossip"])
@@ -185,6 +233,12 @@ async def test_a_create_with_an_unknown_outcome_is_repeated_with_the_same_key(
     assert len(tasks.created) == 1
     assert task.arguments == '{"big":1152921504606846976}'
     assert task.options.retry.max_attempts == 3
+
+
+async def test_an_empty_idempotency_key_is_no_key(tasks: ReferenceTasks, client: Client) -> None:
+    with pytest.raises(ValueError, match="request_id"):
+        await client.create("c", request_id="")
+    assert tasks.creates == 0
 
 
 async def test_a_read_waits_for_a_restarting_daemon_and_a_cancel_does_not(
