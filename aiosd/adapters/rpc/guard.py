@@ -6,6 +6,7 @@ A handler raises; the guard answers. Nothing that it does not know reaches the c
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from aiosd.adapters.rpc.authorization import authorize, scopes_of
@@ -14,12 +15,12 @@ from aiosd.adapters.rpc.errors import status_of
 from aiosd.adapters.rpc.identity import Identity, bearer
 from aiosd.adapters.rpc.origins import changes_state, made_by, origin_of, subject
 from aiosd.adapters.rpc.peers import Failures, certified, is_local
-from aiosd.application.errors import PermissionDenied, Starting, Unauthenticated
+from aiosd.application.errors import PermissionDenied, RateLimited, Starting, Unauthenticated
 from aiosd.application.origin import origin
 from aiosd.domain.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 
@@ -27,6 +28,29 @@ if TYPE_CHECKING:
     from aiosd.application.access import Caller
     from aiosd.application.audit import Audit
     from aiosd.application.quotas import Quotas
+
+MOST_CALLS = 1024
+MOST_STREAMS = 4096
+
+
+class _Places:
+    """How many calls of one kind may be open at once, whoever makes them (S-21)."""
+
+    def __init__(self, kind: str, most: int) -> None:
+        self._kind = kind
+        self._most = most
+        self._taken = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Keep a place; raises RateLimited when all are taken."""
+        if self._taken >= self._most:
+            raise RateLimited(f"{self._most} {self._kind} are open at once already")
+        self._taken += 1
+        try:
+            yield
+        finally:
+            self._taken -= 1
 
 
 class Guard:
@@ -38,6 +62,9 @@ class Guard:
         self._quotas = quotas
         self._failures = Failures()
         self._tracing = tracing
+        # Apart, so that readers who stay cannot keep out everybody who asks.
+        self._calls = _Places("calls", MOST_CALLS)
+        self._streams = _Places("streams", MOST_STREAMS)
         #: False until recovery is done: every call is answered with UNAVAILABLE.
         self.open = False
 
@@ -55,7 +82,7 @@ class Guard:
         async def guarded(request: Any, context: Any) -> Any:
             try:
                 await self._enter(context, method, request, wanted)
-                with self._tracing.span(name):
+                with self._calls.one(), self._tracing.span(name):
                     return await handler(request, context)
             except asyncio.CancelledError:
                 raise
@@ -72,7 +99,7 @@ class Guard:
         async def guarded(request: Any, context: Any) -> AsyncIterator[Any]:
             try:
                 await self._enter(context, method, request, wanted)
-                with self._tracing.span(name):
+                with self._streams.one(), self._tracing.span(name):
                     async for response in handler(request, context):
                         yield response
             except asyncio.CancelledError:
