@@ -12,6 +12,7 @@ import pytest
 
 from aiosd.settings import Settings, load_settings
 from gateway.__main__ import GatewayServer
+from gateway.a2a.grpc_binding import A2aGrpcServer
 from gateway.app import create_app, http_limits
 from gateway.context import GatewayContext
 from gateway.daemon_channel import DaemonChannel
@@ -78,7 +79,9 @@ async def gateway(settings: Settings, daemon: ReferenceDaemon) -> AsyncIterator[
     config = server_config(
         create_app(context), port=0, limits=http_limits(context), graceful_shutdown_seconds=2
     )
-    server = GatewayServer(config, context)
+    a2a_grpc = A2aGrpcServer(context)
+    context.a2a_grpc = await a2a_grpc.start()
+    server = GatewayServer(config, context, a2a_grpc)
     config.load()
     server.lifespan = config.lifespan_class(config)
     await server.startup()
