@@ -50,7 +50,7 @@ OPEN_TO_ALL = ("aios/initialize", "aios/ping", "aios/shutdown", "aios/session.",
 @pytest.fixture
 async def narrow(stack: Stack) -> AsyncIterator[AiosClient]:
     """Somebody whose token is good for nothing that these methods do."""
-    client = AiosClient(stack.http, stack.make_token("eve", "audit:read"))
+    client = AiosClient(stack.http, stack.make_token("trust.eve", "audit:read"))
     yield client
     await client.close()
 

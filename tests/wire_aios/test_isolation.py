@@ -18,7 +18,7 @@ SCOPES = ("task:create", "task:read", "task:control", "task:input", "webhook:man
 
 @pytest.fixture
 async def bob(shared_stack: Stack) -> AsyncIterator[AiosClient]:
-    client = AiosClient(shared_stack.http, shared_stack.make_token("bob", *SCOPES))
+    client = AiosClient(shared_stack.http, shared_stack.make_token("aios.bob", *SCOPES))
     yield client
     await client.close()
 
@@ -101,7 +101,7 @@ async def test_anothers_subscription_has_no_stream_and_no_end(
 
 @pytest.mark.req("S-07", "R105")
 async def test_a_token_may_do_only_what_its_scopes_say(shared_stack: Stack) -> None:
-    reader = AiosClient(shared_stack.http, shared_stack.make_token("reader", "task:read"))
+    reader = AiosClient(shared_stack.http, shared_stack.make_token("aios.reader", "task:read"))
     error = await reader.refused(
         "aios/task.create", capability_id="lab.script", options={"async": True}
     )

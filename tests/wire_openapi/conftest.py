@@ -30,11 +30,11 @@ async def api(stack: Stack) -> AsyncIterator[Api]:
 
 @pytest.fixture
 async def caller(stack: Stack) -> AsyncIterator[Callable[..., Api]]:
-    """Make further callers: a principal and its scopes."""
+    """Make further callers: a principal, which no other room knows, and its scopes."""
     made: list[Api] = []
 
     def make(principal: str, *scopes: str) -> Api:
-        made.append(Api(stack, stack.make_token(principal, *scopes)))
+        made.append(Api(stack, stack.make_token(f"openapi.{principal}", *scopes)))
         return made[-1]
 
     yield make

@@ -205,7 +205,7 @@ async def test_an_uncertain_failure_is_resolved_once(api: Api) -> None:
 
 async def test_another_principal_learns_nothing(api: Api, stack: Stack) -> None:
     task_id = await api.create(ENDLESS)
-    other = Api(stack, stack.make_token("other", "task:read", "task:create"))
+    other = Api(stack, stack.make_token("openapi.other", "task:read", "task:create"))
     for path in ("", "/messages", "/events"):
         theirs = await other.refused("GET", f"/tasks/{task_id}{path}", 404, "agent_not_found")
         unknown = await other.refused("GET", f"/tasks/task-0{path}", 404, "agent_not_found")
