@@ -16,8 +16,9 @@ STAMP := $(VENV)/.installed
 PROTO_TREE := $(shell find proto -mindepth 1 \( -name '*.proto' -o -type d \) 2>/dev/null)
 SOURCES := aiosd gateway tests tools hatch_build.py $(wildcard bench examples)
 
-# How many processes share the tests. A file stays in one process, so its fixtures do as well.
-WORKERS ?= 2
+# How many processes share the tests: one more than two cores, as much of a test is waiting for a
+# process. A file stays in one, so its fixtures do as well.
+WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 # More words for the command that a target runs: make test ARGS='-k lease'
 ARGS ?=
