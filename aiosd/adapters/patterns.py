@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from re import _constants as sre  # type: ignore[attr-defined]
-from re import _parser  # type: ignore[attr-defined]
+
+# Whether mypy knows these two depends on what else it has read.
+from re import _constants as sre  # type: ignore[attr-defined, unused-ignore]
+from re import _parser  # type: ignore[attr-defined, unused-ignore]
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -136,7 +138,7 @@ def _may_take(items: Iterable[Any], character: int) -> bool:
     for operator, argument in items:
         if operator in _SINGLE:
             one = _parser.SubPattern(_parser.State(), [(operator, argument)])
-            if re._compiler.compile(one).match(chr(character)):  # type: ignore[attr-defined]
+            if re._compiler.compile(one).match(chr(character)):  # type: ignore[attr-defined, unused-ignore]
                 return True
         elif operator is not sre.AT and (
             operator not in _REPEATS | {sre.SUBPATTERN, sre.BRANCH}

@@ -10,7 +10,7 @@ from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers.grpc_handler import GrpcHandler, GrpcServerCallContextBuilder
 from a2a.types import a2a_pb2_grpc
 from google.protobuf import any_pb2
-from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from google.rpc import error_details_pb2, status_pb2
 from grpc import aio
 
 from gateway.a2a import words

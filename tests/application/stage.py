@@ -282,7 +282,7 @@ def on_stage(
 
         names = list(inspect.signature(test).parameters.values())[1:]
         run.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
-        del run.__wrapped__  # type: ignore[attr-defined]
+        del run.__wrapped__
         return run
 
     return decorate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -27,17 +28,20 @@ from aiosd.domain.state import TaskState
 from tests.application.stage import ANN, BOB, Hand, Stage, on_stage
 from tests.support.builders import a_capability
 
+if TYPE_CHECKING:
+    from aiosd.domain.task import Task
+
 S = TaskState
 DONE = wire.Completed("1")
 GIVEN = AuthResponse(AuthType.API_KEY, api_key="k")
 
 
-async def running(stage: Stage, **options: object) -> tuple[Hand, object]:
+async def running(stage: Stage, **options: Any) -> tuple[Hand, Task]:
     hand = await Hand(stage, "sess-1").attach()
     return hand, await stage.create(**options)
 
 
-async def paused(stage: Stage) -> tuple[Hand, object]:
+async def paused(stage: Stage) -> tuple[Hand, Task]:
     hand, task = await running(stage)
     pausing = stage.spawn(stage.core.control.pause(ANN, task.id, ""))
     await stage.settle()

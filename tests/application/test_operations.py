@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from aiosd.application.access import SCOPES, Caller
 from aiosd.application.errors import (
     InstanceNotFound,
     MethodNotSupported,
@@ -20,7 +21,7 @@ from aiosd.application.ports import OperationQuery
 from aiosd.domain.errors import ArgumentInvalid
 from aiosd.domain.instance import Declaration
 from aiosd.domain.operation_lifecycle import OperationNotBlocked, OperationNotCancellable
-from tests.application.runtime_world import OWNER, SCOPES, Caller, RuntimeWorld, in_world
+from tests.application.runtime_world import OWNER, RuntimeWorld, in_world
 from tests.support.operation_consistency import check_log, log_of
 
 EFFECT = (["sleep", 10], ["effect"], ["commit", {"n": 5}])
@@ -204,7 +205,7 @@ async def test_queued_operations_wait_for_an_instance_that_is_away(world: Runtim
 async def test_a_method_that_was_dropped_while_it_waited_fails_it(world: RuntimeWorld) -> None:
     world.instance.kill()
     made = await world.create(method="other")
-    world.instance.methods = ("script",)
+    world.instance.methods = ("script",)  # type: ignore[assignment]
     world.instance.start()
     done = await world.end(made)
     assert (done.status.word, done.error and done.error.code) == ("failed", "METHOD_NOT_SUPPORTED")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from aiosd.application import messages as wire
@@ -11,13 +13,16 @@ from aiosd.domain.interruption import AuthRequest, AuthResponse, AuthType
 from aiosd.domain.state import TaskState
 from tests.application.stage import ANN, Hand, Stage, holding, on_stage
 
+if TYPE_CHECKING:
+    from aiosd.domain.task import Task
+
 S = TaskState
 DONE = wire.Completed("1")
 KEY = wire.RequestAuth("auth-1", AuthRequest(AuthType.API_KEY))
 GIVEN = AuthResponse(AuthType.API_KEY, api_key="k")
 
 
-async def running(stage: Stage, **options: object) -> tuple[Hand, object]:
+async def running(stage: Stage, **options: Any) -> tuple[Hand, Task]:
     hand = await Hand(stage, "sess-1").attach()
     return hand, await stage.create(**options)
 

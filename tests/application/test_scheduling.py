@@ -14,9 +14,9 @@ from aiosd.application.messages import (
     OfferWithdrawn,
     Pause,
     Paused,
-    Progress,
     Resume,
 )
+from aiosd.domain.content import Progress
 from aiosd.domain.failure import Outcome
 from aiosd.domain.state import TaskState
 from aiosd.domain.task import Priority

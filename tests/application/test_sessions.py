@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,13 +16,16 @@ from aiosd.domain.interruption import AuthRequest, AuthResponse, AuthType
 from aiosd.domain.state import TaskState
 from tests.application.stage import ANN, Hand, Stage, holding, on_stage
 
+if TYPE_CHECKING:
+    from aiosd.domain.task import Task
+
 S = TaskState
 DONE = wire.Completed("1")
 KEY = wire.RequestAuth("auth-1", AuthRequest(AuthType.API_KEY))
 GIVEN = AuthResponse(AuthType.API_KEY, api_key="k")
 
 
-async def running(stage: Stage, **options: object) -> tuple[Hand, object]:
+async def running(stage: Stage, **options: Any) -> tuple[Hand, Task]:
     hand = await Hand(stage, "sess-1").attach()
     return hand, await stage.create(**options)
 
@@ -270,7 +274,7 @@ async def test_nothing_is_said_before_welcome(stage: Stage) -> None:
             await gate.wait()
         return await read(task_id)
 
-    stage.store.task = slowly  # type: ignore[method-assign]
+    stage.store.task = slowly  # type: ignore[assignment, method-assign]
     back = Hand(stage, "sess-1")
     attaching = stage.spawn(back.attach(held=(*holding(task), *holding(other))))
     await stage.settle()
@@ -323,6 +327,6 @@ async def test_a_second_stream_of_a_session_takes_over(stage: Stage) -> None:
     hand, task = await running(stage)
     back = await hand.back(held=holding(task))
     assert hand.closed == "taken over"
-    stage.core.execution.disconnect(back.session, hand)  # type: ignore[arg-type]
+    stage.core.execution.disconnect(back.session, hand)
     await back.say(task, DONE)
     assert (await stage.now(task)).state is S.COMPLETED

@@ -39,7 +39,7 @@ class Reader:
         self.work: asyncio.Task[None] = stage.spawn(self._read(stage, task, after, named))
 
     async def _read(self, stage: Stage, task: Task, after: int, named: dict[str, object]) -> None:
-        async for batch in stage.core.watch.follow(task.id, after, **named):  # type: ignore[arg-type]
+        async for batch in stage.core.watch.follow(task.id, after, **named):
             self.batches.append(batch)
 
     @property

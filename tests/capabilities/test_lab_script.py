@@ -129,7 +129,7 @@ async def test_answers_are_kept_as_inputs(daemon: ReferenceDaemon, attach: Attac
         for number, answer in enumerate(({"choice": "a"}, {"more": True}), 1):
             action = f"ask-{number}"
             await daemon.until(
-                lambda action=action: (
+                lambda action=action: (  # type: ignore[misc]
                     attempt.stored and attempt.stored[-1].request_input.action == action
                 )
             )

@@ -27,7 +27,7 @@ class RuntimeStore(Store, Runtimes, Protocol):
 def an_instance(instance_id: str = "lab", **members: object) -> Instance:
     """An instance at revision 1."""
     made = Instance(instance_id, "Lab", "owner", '{"n":1}', "", ("m.a", "m.b"), 1, NOW)
-    return replace(made, **members)  # type: ignore[arg-type]
+    return replace(made, **members)
 
 
 def submitted(
@@ -64,7 +64,7 @@ def run_to_the_end(operation: Operation) -> OperationDraft:
 class RuntimeContract:
     """Operations and instances are stored whole, with the same guards as tasks."""
 
-    async def test_what_nobody_stored_is_not_there(self, store: RuntimeStore) -> None:
+    async def test_operations_that_nobody_stored_are_not_there(self, store: RuntimeStore) -> None:
         assert await store.operation("x") is None
         assert list(await store.operations(OperationQuery())) == []
         assert list(await store.active_operations()) == []
@@ -83,7 +83,7 @@ class RuntimeContract:
         assert list(await store.operation_events(queued.id, 0, 100)) == done.events
         assert list(await store.operation_events(queued.id, 2, 2)) == done.events[2:4]
 
-    async def test_a_revision_that_moved_on_is_a_conflict(self, store: RuntimeStore) -> None:
+    async def test_an_operation_that_moved_on_is_a_conflict(self, store: RuntimeStore) -> None:
         draft = submitted()
         await store.commit(writes(draft))
         done = run_to_the_end(draft.operation)
@@ -127,7 +127,7 @@ class RuntimeContract:
         await store.commit(writes(ended, fourth))
 
         async def ids(**filters: object) -> list[str]:
-            query = OperationQuery(**filters)  # type: ignore[arg-type]
+            query = OperationQuery(**filters)
             return [one.id for one in await store.operations(query)]
 
         assert await ids() == [fourth.id, third.id, second.id, first.id]

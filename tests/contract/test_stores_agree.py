@@ -29,8 +29,8 @@ from aiosd.application.writes import (
     Subscription,
 )
 from aiosd.domain.capability import Capability, PermissionLevel
-from aiosd.domain.content import Message, Role
-from aiosd.domain.event import Event, Progress
+from aiosd.domain.content import Message, Progress, Role
+from aiosd.domain.event import Event
 from aiosd.domain.state import TERMINAL, TaskState
 from aiosd.domain.task import Attempt, Priority, StateChange
 from tests.contract.builders import NOW, a_chunk, a_key, a_task, an_artifact
@@ -247,7 +247,7 @@ class StoresAgree(RuleBasedStateMachine):
     def counts_agree(self) -> None:
         """After every step."""
         for state in TaskState:
-            self.same(lambda store, state=state: store.count(state))
+            self.same(lambda store, state=state: store.count(state))  # type: ignore[misc]
 
     def same(self, ask: Callable[[Any], Awaitable[Any]]) -> None:
         """Both answer alike, or both refuse."""

@@ -22,7 +22,7 @@ def a_chunk(
     text: str = "a", *, append: bool = False, last: bool = False, **members: object
 ) -> Chunk:
     parts = (Part(PartKind.TEXT, text),)
-    return replace(Chunk("art-1", parts, append, last, digest=text), **members)  # type: ignore[arg-type]
+    return replace(Chunk("art-1", parts, append, last, digest=text), **members)
 
 
 def accepted(known: Artifact | None, chunk: Chunk) -> Artifact:

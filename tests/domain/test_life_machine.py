@@ -67,10 +67,12 @@ class Life(RuleBasedStateMachine):
         assert [one.sequence for one in draft.events] == list(
             range(before.event_head + 1, draft.task.event_head + 1)
         )
-        changes = [one for one in draft.events if isinstance(one.payload, StatusChanged)]
-        assert [(one.payload.state, one.sequence) for one in changes] == [
-            (one.state, one.sequence) for one in draft.history
+        changes = [
+            (one.payload.state, one.sequence)
+            for one in draft.events
+            if isinstance(one.payload, StatusChanged)
         ]
+        assert changes == [(one.state, one.sequence) for one in draft.history]
         assert not before.terminal or draft.task.state is before.state
         self.task = draft.task
         self.events += draft.events

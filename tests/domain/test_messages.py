@@ -25,7 +25,7 @@ def working(**members: object) -> Draft:
 
 
 def reply(message_id: str = "m-1", status: M = M.COMPLETED, **members: object) -> Message:
-    return Message(message_id, Role.AGENT, status=status, **members)  # type: ignore[arg-type]
+    return Message(message_id, Role.AGENT, status=status, **members)
 
 
 @pytest.mark.req("R159")
@@ -138,7 +138,7 @@ def test_progress_out_of_bounds_names_its_field(percent: float) -> None:
 def test_progress_steps_are_not_negative() -> None:
     for name in ("current_step", "total_steps"):
         with pytest.raises(ArgumentInvalid) as refused:
-            Progress(1, **{name: -1})  # type: ignore[arg-type]
+            Progress(1, **{name: -1})
         assert refused.value.field == f"progress.{name}"
     assert Progress(100, current_step=0, total_steps=0).percent == 100
 

@@ -28,7 +28,7 @@ def need(level: PermissionLevel, scope: str = "", **members: str) -> Need:
 
 def grant(level: PermissionLevel = PermissionLevel.LOW, **members: object) -> Grant:
     given = {"principal": "ann", "duration": GrantDuration.SESSION, **members}
-    return Grant("grant-1", ID, level, **given)  # type: ignore[arg-type]
+    return Grant("grant-1", ID, level, **given)
 
 
 @pytest.mark.req("R114")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,11 @@ from aiosd.domain.errors import Refusal, TaskStateInvalid
 from aiosd.domain.failure import Failure
 from aiosd.domain.state import INTERRUPTED, TERMINAL, TRANSITIONS, TaskState, allowed
 from tests.support.builders import a_draft, a_need, a_question, drive, reopen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aiosd.domain.draft import Draft
 
 S = TaskState
 
@@ -77,7 +83,7 @@ def test_a_draft_takes_edges_and_refuses_all_other_pairs_unchanged(
     }
 
 
-COMMANDS = {
+COMMANDS: dict[str, tuple[Callable[[Draft], object], set[TaskState]]] = {
     "cancel": (lambda draft: lifecycle.cancel(draft, ""), {S.CANCELED}),
     "pause": (lambda draft: waits.pause(draft, ""), {S.PAUSED}),
     "resume": (lambda draft: waits.resume(draft, "", slot=True), {S.WORKING}),

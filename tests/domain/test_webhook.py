@@ -37,7 +37,8 @@ DELIVERY = Delivery("d", "w", "t", 1, "task.status", "https://a.example/", NOW, 
 
 def attempts(webhook: Webhook, answer: Answer, *, jitter: float = 0.0) -> list[Delivery]:
     """The delivery after each attempt until it is over, each at its due time."""
-    delivery, after = DELIVERY, []
+    delivery = DELIVERY
+    after: list[Delivery] = []
     while delivery.state is DeliveryState.PENDING and len(after) < 100:
         delivery = settle(delivery, webhook, answer, now=delivery.next_time, jitter=jitter)
         after.append(delivery)
@@ -170,7 +171,7 @@ def test_statuses_select_the_status_event_that_enters_them() -> None:
     ],
 )
 def test_families_select_by_both_spellings(payload: object, family: str) -> None:
-    event = Event("t", 1, NOW, payload)  # type: ignore[arg-type]
+    event = Event("t", 1, NOW, payload)
     assert event.family is EventFamily[family.upper()]
     for prefix in ("", "task."):
         assert wants((prefix + family,), event)

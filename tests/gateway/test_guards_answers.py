@@ -141,7 +141,7 @@ async def test_a_web_socket_that_passes_reaches_its_route() -> None:
 
     headers = headers_of(("origin", "http://127.0.0.1:9527"))
     scope = scope_of("/aios/ws", kind="websocket", scheme="ws", headers=headers)
-    await Guards(accept, GuardPolicy())(scope, None, send)  # type: ignore[arg-type]
+    await Guards(accept, GuardPolicy())(scope, None, send)
     assert sent == [{"type": "websocket.accept"}]
 
 

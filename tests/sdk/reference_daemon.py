@@ -190,7 +190,7 @@ class ReferenceDaemon(ProviderServiceServicer):
 
     # --- the stream ---------------------------------------------------------------------------
 
-    async def Attach(
+    async def Attach(  # type: ignore[override]
         self,
         request_iterator: AsyncIterator[wire.AttachRequest],
         context: aio.ServicerContext[wire.AttachRequest, wire.AttachResponse],

@@ -98,7 +98,7 @@ class ReferenceTasks(task_service_pb2_grpc.TaskServiceServicer):
             while True:
                 async with self._grown:
                     await self._grown.wait_for(
-                        lambda at=cursor: len(self.events) > at or self.terminal
+                        lambda at=cursor: len(self.events) > at or self.terminal  # type: ignore[misc]
                     )
                 for event in self.events[cursor : cursor + BATCH]:
                     if self.breaks and sent >= self.breaks[0][0]:

@@ -243,7 +243,7 @@ async def test_a_result_that_no_message_can_carry_fails_the_attempt(
         TaskFailed("m", data={"x": object()}),
         TaskFailed("m", code=2**40),
         TaskFailed("m" * 2_000_000),
-        TaskRejected(None),  # type: ignore[arg-type]
+        TaskRejected(None),
         TaskFailed("\ud800"),
     ],
 )

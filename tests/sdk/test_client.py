@@ -211,7 +211,7 @@ async def refused_once(client: Client) -> None:
 
 def test_a_client_is_made_from_an_endpoint_and_not_from_an_address() -> None:
     with pytest.raises(TypeError, match="connect"):
-        Client("unix:/run/aiosd.sock")  # type: ignore[arg-type]
+        Client("unix:/run/aiosd.sock")
 
 
 def test_an_unknown_family_is_named(tasks: ReferenceTasks) -> None:
@@ -341,4 +341,4 @@ async def test_an_argument_that_cannot_be_sent_is_named(
     client: Client, arguments: dict[str, object], problem: str
 ) -> None:
     with pytest.raises(ValueError, match=f"^{problem}: "):
-        await client.create("c", **arguments)  # type: ignore[arg-type]
+        await client.create("c", **arguments)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def stepper() -> tuple[Provider, list[int], asyncio.Event]:
     """A provider whose `c` counts, checkpoint by checkpoint, until the event is set."""
-    provider, counted, done = Provider("p"), [], asyncio.Event()
+    provider, done = Provider("p"), asyncio.Event()
+    counted: list[int] = []
 
     @provider.capability("c", pausable=True)
     async def run(task: TaskContext, args: dict[str, Any]) -> int:

@@ -27,7 +27,7 @@ async def test_an_attempt_is_a_consumer_span_that_is_linked_to_the_creator(
 ) -> None:
     exporter, tracers = InMemorySpanExporter(), TracerProvider()
     tracers.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(tracing.trace, "get_tracer", tracers.get_tracer)
+    monkeypatch.setattr(trace, "get_tracer", tracers.get_tracer)
     provider = Provider("p")
 
     @provider.capability("c")

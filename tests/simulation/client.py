@@ -182,7 +182,7 @@ class Client:
                 AuthType.APPROVAL, approve=approve, confirmation_id=confirmation
             )
             answered = await self._world.daemon.call(
-                lambda core, given=response: core.control.authenticate(
+                lambda core, given=response: core.control.authenticate(  # type: ignore[misc]
                     APPROVER, task.id, given, interruption_id
                 )
             )

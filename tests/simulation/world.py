@@ -25,7 +25,7 @@ from tests.simulation.faults import Faults, ShakyStore
 from tests.simulation.provider import Provider
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from aiosd.domain.interruption import Interruption
     from aiosd.domain.task import Task
@@ -205,7 +205,7 @@ class World:
                         break
                 else:
                     watcher.ended = True
-                await batches.aclose()
+                await batches.aclose()  # type: ignore[attr-defined]
             except (Down, ReadFailed, ShuttingDown):
                 pass
             except Refusal as refusal:
@@ -215,8 +215,8 @@ class World:
 
     # --- the course of a run ----------------------------------------------------------------------
 
-    def _spawn(self, work: object) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.ensure_future(work)  # type: ignore[arg-type]
+    def _spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
         self._work.add(task)
         return task
 
@@ -312,7 +312,7 @@ class World:
     async def bury(self, loop: VirtualLoop) -> None:
         """End every task of every process, so that nothing is left pending."""
         self.over = True
-        owners = (self.daemon, *self.providers)
+        owners: tuple[Daemon | Provider, ...] = (self.daemon, *self.providers)
         dead = [one for owner in owners for one in owner.buried]
         processes = (*dead, *(owner.process for owner in owners))
         for process in processes:

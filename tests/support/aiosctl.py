@@ -41,7 +41,8 @@ class Ran:
 
 def run_aiosctl(environ: Mapping[str, str], *arguments: str, stdin: str = "") -> Ran:
     """Run it to its end; blocks, and needs a thread without an event loop."""
-    out, err = TextIOWrapper(BytesIO(), "utf-8"), TextIOWrapper(BytesIO(), "utf-8")
+    out = TextIOWrapper(BytesIO(), "utf-8")
+    err = TextIOWrapper(BytesIO(), "utf-8")
     with _ALONE, pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "environ", dict(environ))
         patch.setattr(sys, "argv", ["aiosctl", *arguments])
@@ -49,5 +50,9 @@ def run_aiosctl(environ: Mapping[str, str], *arguments: str, stdin: str = "") ->
         patch.setattr(sys, "stdout", out)
         patch.setattr(sys, "stderr", err)
         code = main()
-    said = [stream.buffer.getvalue().decode() for stream in (out, err) if not stream.flush()]
-    return Ran(code, *said)
+    return Ran(code, _written(out), _written(err))
+
+
+def _written(stream: TextIOWrapper[BytesIO]) -> str:
+    stream.flush()
+    return stream.buffer.getvalue().decode()

@@ -66,6 +66,7 @@ class NoBodies:
     def render(self, form: WebhookFormat, task: Task, event: Event) -> Rendered | None:
         """Nothing to tell."""
         del form, task, event
+        return None
 
     def supports(self, form: WebhookFormat) -> bool:
         """Every format, of which there is nothing to tell."""

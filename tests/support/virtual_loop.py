@@ -120,7 +120,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if self._rng is not None and len(turn) > 1:
             self._rng.shuffle(turn)
         for handle in turn:
-            process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
+            process = handle._context.get(PROCESS)
             if process is not None and not process.alive:
                 process.parked.append(handle)
             elif not handle.cancelled():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from google.protobuf import message_factory
 
@@ -44,7 +44,8 @@ def name_of(method: MethodDescriptor) -> str:
 def named(method: MethodDescriptor) -> set[str]:
     """The fields of its request, and of the webhook in it."""
     fields = method.input_type.fields_by_name
-    inner = fields["webhook"].message_type.fields_by_name if "webhook" in fields else ()
+    webhook = fields["webhook"].message_type if "webhook" in fields else None
+    inner = () if webhook is None else webhook.fields_by_name
     return {*fields, *inner}
 
 
@@ -125,7 +126,7 @@ def request_for(method: MethodDescriptor, ids: dict[str, str]) -> Message:
     if "auth_response" in names:
         request.auth_response.type = 2
         request.auth_response.api_key = "k"
-    return request
+    return cast("Message", request)
 
 
 async def call(

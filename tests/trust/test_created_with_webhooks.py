@@ -39,7 +39,7 @@ def request(url: str, *steps: object, **members: object) -> task_service_pb2.Cre
     return task_service_pb2.CreateTaskRequest(
         capability_id="lab.script",
         arguments=json.dumps({"steps": steps}),
-        webhooks=[webhook_pb2.Webhook(url=url, secret=SECRET, **members)],  # type: ignore[arg-type]
+        webhooks=[webhook_pb2.Webhook(url=url, secret=SECRET, **members)],
     )
 
 

@@ -16,7 +16,7 @@ from tests.support.http import http_client
 from tests.support.spelling import assert_task_spelling
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     import httpx
 
@@ -64,7 +64,7 @@ class Raw:
         self.url = f"{stack.http}/a2a"
         self.http = http_client(timeout=60)
         self.channel = grpc.aio.insecure_channel(stack.ready["a2a_grpc"])
-        self.stub = a2a_pb2_grpc.A2AServiceStub(self.channel)
+        self.stub = a2a_pb2_grpc.A2AServiceStub(self.channel)  # type: ignore[no-untyped-call]
 
     async def close(self) -> None:
         await self.http.aclose()
@@ -117,7 +117,7 @@ class Raw:
         operation: str,
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> AsyncIterator[Any]:
+    ) -> AsyncGenerator[Any, None]:
         """The items of a stream as they come. Raises Problem."""
         params = dict(params or {})
         if binding == GRPC:

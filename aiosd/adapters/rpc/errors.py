@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 from google.protobuf.any_pb2 import Any
 from google.protobuf.duration_pb2 import Duration
-from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from google.rpc import error_details_pb2, status_pb2
 
 from aiosd.adapters.rpc.unimplemented import NotImplementedYet
 from aiosd.application import errors as application

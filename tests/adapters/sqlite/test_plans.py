@@ -136,7 +136,7 @@ def test_no_index_is_there_for_nothing(connection: apsw.Connection) -> None:
     ):
         query = TaskQuery(order=order, states=states, capability=capability, context_id=context)
         within = listing.scope(query, COUNTS)
-        asked += plan(connection, lambda db, q=query, w=within: listing.page(db, q, w))
+        asked += plan(connection, lambda db, q=query, w=within: listing.page(db, q, w))  # type: ignore[misc]
     asked += plan(connection, lambda db: queries.queued(db, "test.echo", 1))
     asked += plan(connection, lambda db: queries.due(db, NOW, 1))
     asked += plan(connection, lambda db: queries.expired(db, NOW, 1))

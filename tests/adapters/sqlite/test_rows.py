@@ -47,7 +47,7 @@ def values(hint: Any) -> st.SearchStrategy[Any]:
     if is_dataclass(hint):
         hints = get_type_hints(hint)
         members = {
-            member.name: st.deferred(lambda kind=hints[member.name]: values(kind))
+            member.name: st.deferred(lambda kind=hints[member.name]: values(kind))  # type: ignore[misc]
             for member in fields(hint)
         }
         if hint is Capability:

@@ -28,7 +28,7 @@ TABLE = [
 
 
 def task(state: str, code: int, **members: object) -> task_pb2.Task:
-    made = task_pb2.Task(state=task_pb2.TaskState.Value(f"TASK_STATE_{state}"), **members)  # type: ignore[arg-type]
+    made = task_pb2.Task(state=task_pb2.TaskState.Value(f"TASK_STATE_{state}"), **members)
     if code:
         made.failure.CopyFrom(failure_pb2.Failure(code=code, message="m"))
     return made
