@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aiosd.api.v1 import content_pb2, task_pb2, task_service_pb2
 from aiosd.sdk import json_text, parts
+from aiosd.spelling import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +22,12 @@ PriorityLike: TypeAlias = "str | task_pb2.Priority.ValueType"
 
 StateLike: TypeAlias = "str | task_pb2.TaskState.ValueType"
 """A task state: a word such as "input_required", or the enum's value."""
+
+_STATE_WORDS = {
+    name.removeprefix("TASK_STATE_").lower(): value
+    for name, value in task_pb2.TaskState.items()
+    if value != task_pb2.TASK_STATE_UNSPECIFIED
+}
 
 TERMINAL = frozenset(
     {
@@ -121,13 +128,13 @@ def encode_parts(
 
 
 def state(value: StateLike) -> task_pb2.TaskState.ValueType:
-    """The enum's value. Raises ValueError for an unknown word."""
-    if isinstance(value, str):
-        try:
-            return task_pb2.TaskState.Value(f"TASK_STATE_{value.upper()}")
-        except ValueError:
-            raise ValueError(f"states: {value!r} is no task state") from None
-    return value
+    """The enum's value; canceled may have two l. Raises ValueError for an unknown word."""
+    if not isinstance(value, str):
+        return value
+    word = spelled(value.lower(), _STATE_WORDS)
+    if word is None:
+        raise ValueError(f"states: {value!r} is no task state")
+    return _STATE_WORDS[word]
 
 
 def _priority(value: PriorityLike) -> task_pb2.Priority.ValueType:
