@@ -172,7 +172,8 @@ def test_a_floor_below_the_adapters_asks_ports_for_time_and_waiting(floor: str) 
 
 
 def test_the_sdk_needs_the_base_distribution_only() -> None:
-    allowed = ("aiosd.sdk", "aiosd.api", "aiosd.__version__", "grpc", "google.protobuf")
+    own = ("aiosd.sdk", "aiosd.api", "aiosd.__version__", "aiosd.spelling")
+    allowed = (*own, "grpc", "google.protobuf")
     reaching = [
         f"{place(path)}:{line} {name}"
         for path in modules()

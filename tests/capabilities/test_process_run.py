@@ -201,10 +201,11 @@ async def test_pause_stops_the_whole_tree_and_resume_lets_it_go_on(
         name = {"task_id": attempt.task.task_id, "attempt": 1}
         daemon.send(pause=wire.Pause(**name))
         await daemon.stored(attempt, "paused")
-        assert set(pids_of(marker).values()) == {"T"}
+        # D: a shell that waits between vfork and exec for its child, which is stopped.
+        assert {"T"} <= set(pids_of(marker).values()) <= {"T", "D"}
         daemon.send(resume=wire.Resume(**name))
         await daemon.stored(attempt, "resumed")
-        await eventually(lambda: "T" not in pids_of(marker).values())
+        await eventually(lambda: not {"T", "D"} & set(pids_of(marker).values()))
         daemon.cancel(attempt)
         await daemon.ended(attempt)
         assert pids_of(marker) == {}
